@@ -117,12 +117,12 @@ def commit():
 class Output:
     """JSON lines: the machine first, then one line per figure."""
 
-    def __init__(self, path, gpu):
+    def __init__(self, path, gpu, repetitions=REPETITIONS):
         import ptxgen
         self.file = open(path, "w", encoding="utf-8") if path else None
         self.line({"machine": torch.cuda.get_device_name(), "driver": gpu.info.driver_version,
                    "torch": torch.__version__, "ptxgen": ptxgen.__version__, "commit": commit(),
-                   "repetitions": REPETITIONS})
+                   "repetitions": repetitions})
 
     def line(self, values):
         if self.file:

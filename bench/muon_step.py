@@ -247,7 +247,7 @@ def main():
     options = arguments.parse_args()
     needs_gpu()
     with ptxgen.Device() as gpu:
-        output = measure.Output(options.output, gpu)
+        output = measure.Output(options.output, gpu, options.samples)
     clock = measure.Clock(options.samples)
     failed = 0
     for name, (shapes, heads) in SETS.items():
