@@ -48,8 +48,8 @@ static uint32_t slices_of(uint32_t rows, uint32_t depth)
     return slices ? slices : 1;
 }
 
-// R, Z, T and two of Q. Where they would take more than 4 bytes an element, T lies where the last Q
-// but one was, and is made when the next one is there.
+// R, Z, T and two of Q. Where they would take more than 4 bytes an element, T waits for the next Q,
+// and lies where the one before was.
 static bool has_own_t(const struct muon_matrix *m)
 {
     return SQUARES * square_bytes(m) <= 2 * x_bytes(m);
