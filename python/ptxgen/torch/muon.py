@@ -23,7 +23,7 @@ from ._part import Piece
 from ._shortcuts import local
 from .fp8 import Float8Weights
 from .guards import Guards
-from .optim import _ARGUMENTS, _OF_ALL, _OF_GROUPS, _WITH_NORM, Stepped
+from .optim import _ARGUMENTS, _NO_NORM, _OF_ALL, _OF_GROUPS, _WITH_NORM, Stepped
 from .qk_clip import QKClip
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # Jordan's, and torch's default
@@ -81,7 +81,8 @@ class Muon(Stepped):
     Groups may have heads, uncovered, of_3d and in_by_out, too. Of the following, state_dtype "8bit", "f16" and "24bit" are
     for groups with use_muon=False alone; agc is refused, and so is maximize of matrices.
     docs/muon.md is the guide.""" + _ARGUMENTS.replace(
-        _units.HELP, "").replace(_WITH_NORM, "After a step grad_norm and found_inf are on the device.")
+        _units.HELP, "").replace(_NO_NORM, "no clipping; the norm is taken nevertheless").replace(
+            _WITH_NORM, "After a step grad_norm and found_inf are on the device.")
 
     _names = ("momentum_buffer", "exp_avg", "exp_avg_sq")
     _numbers = {"lr": 1, "momentum": 1, "betas": 2, "eps": 1, "weight_decay": 1}
