@@ -30,7 +30,7 @@ def dyadic(shape, generator):
 def heads(name, shape):
     return {"heads": [(0, 8), (8, 9), (17, 7)],  # the cut is within the second
             "columns": [(0, 8, 0, True), (8, 16, 0, True)],
-            "runs": [(0, 4, 12), (4, 8, 12)]}.get(name)
+            "runs": [(0, 4, 12), (4, 8, 12)], "experts": [(0, 2, 4, True), (2, 2, 4, True)]}.get(name)
 
 
 def groups_of(made):

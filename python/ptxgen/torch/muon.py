@@ -68,7 +68,7 @@ class Muon(Stepped):
 
     heads: how many equal matrices the rows of a parameter are, with in_by_out its columns; or a list of
         MatrixRange(first, run, stride, columns); or a function of a parameter's name and shape that gives
-        either, or None for one matrix.
+        either, or None for one matrix. With of_3d="batch" of each of its matrices.
     uncovered: what becomes of what no range of `heads` has: "error", the default, or "matrix": one of it.
     of_3d: what a parameter with three dimensions is: "batch", matrices of the last two, or "convolution", one
         matrix of (out, rest); None, the default, refuses it.
@@ -395,7 +395,9 @@ def _matrices(group: Dict[str, Any], parameter: Tensor, what: str, name: Optiona
                          "Give Muon a parameter that is contiguous")
     if batch:  # whole matrices, whichever are here
         for k in range(begin, end):
-            yield Piece((k - begin) * rows * columns, rows * columns, columns, k * rows * columns, k)
+            for number, one in enumerate(slices, k * len(slices)):
+                yield Piece((k - begin) * rows * columns + one.first, one.rows * one.columns, one.columns,
+                            k * rows * columns + one.first, number, run=one.run, stride=one.stride)
         return
     spans, mine = ([(0, shape[0])], 0) if over is None else (over.spans, over.rank)
     for number, one in enumerate(slices):
@@ -429,7 +431,7 @@ def _check_sides(rows: int, columns: int, what: str) -> None:
 
 
 def _slices(group: Dict[str, Any], shape: Tuple[int, ...], what: str, name: Optional[str]) -> List[_Slice]:
-    """The matrices that `heads` makes of a parameter; none: it is one."""
+    """The matrices that `heads` makes of a parameter, or of each in a batch; none: it is one."""
     heads = group.get("heads")
     if callable(heads):
         if name is None:
@@ -438,9 +440,12 @@ def _slices(group: Dict[str, Any], shape: Tuple[int, ...], what: str, name: Opti
         heads = heads(name, shape)
     if heads is None:
         return []
+    if len(shape) == 3 and group.get("of_3d") == "batch":
+        shape = shape[1:]
     if len(shape) != 2:
-        raise ValueError(f"{what} of shape {shape} has {len(shape)} dimensions, and `heads` is for parameters with two: give it "
-                         "a group of its own without heads, or make `heads` a function of names that returns None for it")
+        raise ValueError(f"{what} of shape {shape} has {len(shape)} dimensions, and `heads` is for parameters with two, and with "
+                         "three of of_3d=\"batch\": give it a group of its own without heads, or make `heads` a function of "
+                         "names that returns None for it")
     if hasattr(heads, "__index__") and not isinstance(heads, bool):
         heads = _equal(operator.index(heads), shape, bool(group.get("in_by_out")), what)
     if not isinstance(heads, (list, tuple)):
