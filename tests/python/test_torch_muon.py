@@ -499,6 +499,8 @@ def of(*shapes, **settings):
     (lambda: pt.Muon([p.detach().mT.requires_grad_() for p in parameters(shapes=[(1, 3, 4)])], of_3d="batch"),
      r"of shape \(1, 4, 3\) does not lie row by row in memory"),
     (lambda: pt.Muon(of((11, 4)), heads=[(0, 2, 4)], uncovered="matrix"), "those from 2 and from 6 on do not repeat to the end"),
+    (lambda: pt.Muon([*of((4, 4)), *of((4, 4), ns_coefficients=(1, 2))]), r"^group 1: ns_coefficients: \(1, 2\) is neither"),
+    (lambda: pt.Muon([*of((4, 4)), *of((4, 4), use_muon=False, eps=-1.0)]), "^group 1: eps: -1.0 is not a number of at least 0"),
     (lambda: pt.Muon(of((4, 4), amsgrad=True)), "amsgrad=True is not supported, nor has Muon a v"),
     (lambda: pt.Muon(of((4, 4), amsgrad=True, use_muon=False)), "amsgrad=True is not supported: torch.optim.AdamW has it"),
     (lambda: pt.Muon(of((3, 4)), max_gradnorm=1.0), "unexpected keyword argument 'max_gradnorm'"),

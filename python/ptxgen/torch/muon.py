@@ -145,6 +145,13 @@ class Muon(Stepped):
         return self._names[:1] if group["use_muon"] else self._names[1:]
 
     def _check(self, group: Dict[str, Any]) -> None:
+        try:
+            self._check_settings(group)
+        except ValueError as error:
+            which = [g for g, one in enumerate(self.__dict__.get("param_groups", ())) if one is group]
+            raise ValueError(f"group {which[0]}: {error}" if which else str(error)) from None
+
+    def _check_settings(self, group: Dict[str, Any]) -> None:
         _check_whole(group)
         super()._check(group)
         lr = group["lr"]
