@@ -175,6 +175,15 @@ def test_matrices_of_a_parameter(shape, settings, cut):
     assert same(cut(one.state[params[1]]["momentum_buffer"]), [other.state[p]["momentum_buffer"] for p in parts[1:-1]])
 
 
+def test_without_elements():
+    """What has no elements has no matrices, whatever `heads` says, and takes steps beside others."""
+    params = parameters(shapes=[(0, 6), (6, 0), (2, 0, 6), (0, 4, 6), (4, 6)])
+    optimizer = pt.Muon([{"params": params[:2] + params[4:], "heads": 2}, {"params": params[2:4], "heads": 2, "of_3d": "batch"}],
+                        reports=True)
+    run(optimizer, params, first=0)
+    assert optimizer.report().absent.tolist() == [1, 1, 0, 1, 1] and float(optimizer.found_inf) == 0
+
+
 def test_reports_and_averages_of_pieces():
     """A report has a row for a parameter, an average its shape."""
     params = parameters(shapes=[(12, 10), (12, 10), (5,)])

@@ -445,7 +445,7 @@ def _slices(group: Dict[str, Any], shape: Tuple[int, ...], what: str, name: Opti
             raise ValueError(f"{what} has no name, and `heads` is a function of names: give the optimizer "
                              "model.named_parameters()")
         heads = heads(name, shape)
-    if heads is None:
+    if heads is None or 0 in shape:
         return []
     if len(shape) == 3 and group.get("of_3d") == "batch":
         shape = shape[1:]
