@@ -97,7 +97,9 @@ typedef enum ptx_muon_adjust {
 /// What a group with the rule MUON has besides its scalars, of which the rule uses lr, momentum
 /// (from 0, below 1), weight_decay and eps. Fixed for the plan's life.
 struct ptx_muon_params {
-    uint32_t steps; ///< at most PTX_MUON_MOST_STEPS; 0: X is the normalized update itself
+    /// At most PTX_MUON_MOST_STEPS. 0, as if left out: X is the normalized update itself. With any
+    /// other field give the usual ones, too: PTX_MUON_STEPS.
+    uint32_t steps;
     /// a, b and c of each step, one triple after the other. Finite. NULL: 3.4445, -4.7750 and
     /// 2.0315 in each.
     const float *triples;
@@ -138,11 +140,11 @@ struct ptx_muon_slice {
     struct ptx_muon_spread spread;
 };
 
-/// The matrices of a parameter of rows x columns, one for each range. Errors: INVALID, where a
-/// range is empty or leaves the parameter, where two overlap, and where rows or columns are in
-/// none. With `rest` these become one matrix more, behind the others, if they can be one range, and
-/// slices has room for it; `slice_count` gets their number. A function of sizes alone: it needs no
-/// device.
+/// The matrices of a parameter of rows x columns, one for each range. Errors: INVALID, where the
+/// parameter or a range is empty, where a range leaves the parameter, where two overlap, and where
+/// rows or columns are in none. With `rest` these become one matrix more, behind the others, if
+/// they can be one range, and slices has room for it; `slice_count` gets their number. A function
+/// of sizes alone: it needs no device.
 PTXGEN_API ptx_status ptx_muon_slices(uint64_t rows, uint64_t columns,
                                       const struct ptx_muon_range *ranges, size_t range_count,
                                       bool rest, struct ptx_muon_slice *slices,
@@ -175,7 +177,9 @@ enum { PTX_MUON_SUMS = 3 };
 /// behind a row's elements is not read.
 PTXGEN_API uint64_t ptx_muon_pitch(uint64_t columns);
 
-/// Rows of X as one rank has sent them: `rows` of them from `at` on, a multiple of 16.
+/// Rows of X as one rank has sent them: `rows` of them from `at` on, a multiple of 16. A run reads
+/// and writes them there: no two parts of a plan may overlap. Neither that nor what memory `at` is
+/// of is checked.
 struct ptx_muon_part {
     CUdeviceptr at;
     uint64_t rows; ///< 0: none

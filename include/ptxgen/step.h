@@ -18,7 +18,7 @@
 /// depends only on scalars and step counts; the records; the step. One more folds what reports of
 /// weights and an amax have of tensors of several tiles (tile of struct ptx_step_description); one
 /// makes codes in blocks, one transposes codes, and agc takes one. Rules with sums have two more;
-/// muon.h has Muon's.
+/// docs/muon.md has Muon's.
 ///
 /// With g the raw gradient, a step computes, for each tensor,
 ///
@@ -433,9 +433,9 @@ PTXGEN_API ptx_status ptx_step_plan_cast(ptx_step_plan *plan, CUstream stream);
 PTXGEN_API ptx_status ptx_step_plan_weights_changed(ptx_step_plan *plan, CUstream stream);
 
 /// Changes a group's scalars for later runs on the stream, including replays of captured runs.
-/// Checked as at creation; momentum cannot change between zero and nonzero. Launches only; may be
-/// captured, and the graph then contains the values. Errors: those of a run; INVALID for a group
-/// with `hyper_at`.
+/// Checked as at creation; SGD's momentum cannot change between zero and nonzero. Launches only;
+/// may be captured, and the graph then contains the values. Errors: those of a run; INVALID for a
+/// group with `hyper_at`.
 PTXGEN_API ptx_status ptx_step_plan_set_hyper(ptx_step_plan *plan, uint32_t group,
                                               const struct ptx_step_hyper *hyper, CUstream stream);
 

@@ -324,6 +324,9 @@ def struct(cls: Type[Any], values: Any, what: str, keeps: Keeps) -> Any:
         setattr(made, field, _value(kind, c_type, value, where, keeps))
         if several:
             setattr(made, field[:-1] + "_count", 0 if value is None else len(value))
+    triples = values.get("triples") if cls is _c.ptx_muon_params else None
+    if triples is not None and len(triples) != 3 * made.steps:  # which C cannot see
+        raise InvalidError(f"{what}.triples: {len(triples)} numbers, and steps is {made.steps}: three a step are needed")
     return made
 
 

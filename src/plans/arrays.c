@@ -162,9 +162,14 @@ static uint64_t common_divisor(uint64_t x, uint64_t y)
     return x;
 }
 
+static bool spans_meet(const struct plan_array *x, const struct plan_array *y)
+{
+    return x->at < end_of(y) && y->at < end_of(x);
+}
+
 // Whether one begins within the other's runs, of arrays whose spans overlap. A consecutive array is
 // one run. Where strides differ, what lies apart modulo their common divisor does not meet.
-static bool runs_meet(const struct plan_array *x, const struct plan_array *y)
+static bool runs_may_meet(const struct plan_array *x, const struct plan_array *y)
 {
     const struct plan_array *low = x->at <= y->at ? x : y, *high = low == x ? y : x;
     const uint64_t stride = common_divisor(low->stride, high->stride);
@@ -177,12 +182,30 @@ static bool runs_meet(const struct plan_array *x, const struct plan_array *y)
     return apart < low_run || apart + high_run > stride;
 }
 
+// Exactly: where neither stride divides the other, as of rows with strides of their own, one run of
+// an array after the other against all of the other's.
+static bool runs_meet(const struct plan_array *x, const struct plan_array *y)
+{
+    struct plan_array run = *x;
+
+    if (!runs_may_meet(x, y))
+        return false;
+    if (!x->stride || !y->stride || x->stride % y->stride == 0 || y->stride % x->stride == 0)
+        return true;
+    run.stride = 0;
+    run.count = x->run / x->bytes;
+    for (; run.at < end_of(x); run.at += x->stride)
+        if (spans_meet(&run, y) && runs_may_meet(&run, y))
+            return true;
+    return false;
+}
+
 static bool collide(const struct plan_array *x, const struct plan_array *y)
 {
     const bool in_place = x->at == y->at && (x->in_place_of == y || y->in_place_of == x);
 
-    return !(x->read_only && y->read_only) && x->at < end_of(y) && y->at < end_of(x) && !in_place &&
-           !is_shared(x, y) && runs_meet(x, y);
+    return !(x->read_only && y->read_only) && spans_meet(x, y) && !in_place && !is_shared(x, y) &&
+           runs_meet(x, y);
 }
 
 static ptx_status check_pairs(const struct plan_array *const *arrays, size_t count)

@@ -210,7 +210,7 @@ static ptx_status check_cut(size_t t, const struct ptx_step_tensor *tensor)
     if (tensor->count && (!tensor->update || tensor->update % 16))
         return ptxd_fail(PTX_ERROR_INVALID,
                          "tensor %zu: update is 0x%llx, and the tensor has rows of a matrix: it "
-                         "must be a multiple of 16",
+                         "must be an address that is a multiple of 16",
                          t, (unsigned long long)tensor->update);
     return PTX_OK;
 }

@@ -162,13 +162,17 @@ ptx_status ptx_muon_slices(uint64_t rows, uint64_t columns, const struct ptx_muo
                                         : "ranges");
     l.columns_too = range_count && ranges[0].columns;
     l.count = l.columns_too ? columns : rows;
-    if (!rows || !columns || rows > PTX_CLIP_MAX_ELEMENTS / columns || l.count > INT32_MAX ||
-        range_count >= INT32_MAX)
-        return ptxd_fail(
-            PTX_ERROR_INVALID,
-            "%s: a parameter of %" PRIu64 " x %" PRIu64 " and %zu ranges: there are at "
-            "most 2^40 elements, and 2^31 - 1 rows, columns and ranges, none of them 0",
-            __func__, rows, columns, range_count);
+    if (!rows || !columns)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: a parameter of %" PRIu64 " x %" PRIu64
+                         ": it has no elements, and so no matrices: leave it out",
+                         __func__, rows, columns);
+    if (rows > PTX_CLIP_MAX_ELEMENTS / columns || l.count > INT32_MAX || range_count >= INT32_MAX)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: a parameter of %" PRIu64 " x %" PRIu64
+                         " and %zu ranges: there are at "
+                         "most 2^40 elements, and 2^31 - 1 rows, columns and ranges",
+                         __func__, rows, columns, range_count);
     l.owner = calloc((size_t)l.count, sizeof *l.owner);
     if (!l.owner)
         return ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "%s: out of host memory", __func__);

@@ -89,7 +89,7 @@ static ptx_status check_group(uint32_t g, const struct ptx_step_group *group)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "group %" PRIu32 ": nesterov is set, and its rule, %s, has no such option",
                          g, rule->name);
-    if (group->nesterov && group->hyper.momentum == 0)
+    if (group->nesterov && rule->options & PTXK_STEP_MOMENTUM && group->hyper.momentum == 0)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "group %" PRIu32 ": nesterov is set, and momentum is 0: give a momentum",
                          g);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/muon.h"
 #include "plan_calls.h"
 #include "reference/half.h"
 #include "sanitized.h"
@@ -383,6 +384,13 @@ TEST(other_counts_of_steps)
         }
         free(result.memory);
     }
+}
+
+// Of devices from sm_86 on the least has 99 KB for a block. Those of warpgroups are for sm_90.
+TEST(shared_memory_is_any_devices)
+{
+    for (unsigned entry = 0; entry < MUON_SQUARE; entry++)
+        assert_true(ptxk_muon_shared(entry, false) <= 99 * 1024);
 }
 
 TEST(sizes_that_cannot_be_are_refused)

@@ -385,7 +385,7 @@ TEST(test_refused_tensors)
     t.update = 0;
     refuse_tensor(t, "tensor 0: update is 0x0, and the tensor has rows of a matrix");
     t.update = good.update + 8;
-    refuse_tensor(t, "it must be a multiple of 16");
+    refuse_tensor(t, "it must be an address that is a multiple of 16");
     t = good;
     REFUSED("update", t.update = good.parameter - (good.parameter % 16));
     t.whole_rows = 0;

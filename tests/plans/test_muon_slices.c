@@ -442,7 +442,10 @@ TEST(test_refused_slices)
                        bad[k].words);
     expect_refused(ptx_muon_slices(11, 12, pairs, 1, true, s, &count),
                    "those from 2 and from 6 on do not repeat to the end");
-    expect_refused(ptx_muon_slices(12, 0, NULL, 0, true, s, &count), "a parameter of 12 x 0");
+    expect_refused(ptx_muon_slices(12, 0, NULL, 0, true, s, &count),
+                   "a parameter of 12 x 0: it has no elements, and so no matrices: leave it out");
+    expect_refused(ptx_muon_slices(UINT64_C(1) << 39, 4, NULL, 0, true, s, &count),
+                   "there are at most 2^40 elements, and 2^31 - 1 rows, columns and ranges");
     expect_refused(ptx_muon_slices(12, 12, NULL, 1, true, s, &count), "ranges is NULL");
 }
 
@@ -483,6 +486,48 @@ TEST(test_refused_tensors)
     ptx_buffer_destroy(&c.memory);
     ptx_buffer_destroy(&c.sums);
     free(c.image);
+}
+
+// Rows of one parameter whose strides have no common divisor lie apart where their runs do.
+TEST(test_strides_of_rows)
+{
+    enum { ROWS = 11, COLUMNS = 8, MATRICES = 4, LENGTH = ROWS * COLUMNS * 4 };
+    static const struct ptx_muon_range ranges[] = {
+        { 0, 2, 5, false }, { 2, 2, 7, false }, { 4, 1, 0, false }, { 7, 2, 0, false }
+    };
+    static const struct ptx_step_group group = { .rule = PTX_STEP_RULE_MUON,
+                                                 .hyper = { .lr = 1, .momentum = 0.5 } };
+    struct ptx_muon_slice s[MATRICES];
+    struct ptx_step_tensor tensors[MATRICES];
+    OWNED(ptx_buffer) *memory = ptx_buffer_create(gpu.device, 3 * LENGTH + 4);
+    size_t count;
+
+    assert_non_null(memory);
+    const CUdeviceptr at = ptx_buffer_address(memory);
+    require(ptx_buffer_fill(memory, 0, 0, 3 * LENGTH + 4, gpu.stream));
+    require(ptx_muon_slices(ROWS, COLUMNS, ranges, MATRICES, false, s, &count));
+    for (size_t k = 0; k < count; k++)
+        tensors[k] = (struct ptx_step_tensor) { .parameter = at + 4 * s[k].first,
+                                                .gradient = at + LENGTH + 4 * s[k].first,
+                                                .state = { at + 2 * LENGTH + 4 * s[k].first },
+                                                .step = at + 3 * LENGTH,
+                                                .count = s[k].count,
+                                                .columns = s[k].columns,
+                                                .spread = s[k].spread,
+                                                .dtype = PTX_F32 };
+    const struct ptx_step_params params = { .tensors = tensors,
+                                            .tensor_count = count,
+                                            .groups = &group,
+                                            .group_count = 1,
+                                            .max_norm = 1,
+                                            .stream = gpu.stream };
+    OWNED(ptx_step_plan) *plan = ptx_step_plan_create(gpu.device, &params);
+    assert_non_null(plan);
+    tensors[1].state[0] -= (size_t)4 * COLUMNS; // rows 1, 2, 8 and 9
+    expect_no_step(&params, "tensor 0's state[0] and tensor 1's state[0] overlap");
+    tensors[1].state[0] += (size_t)4 * COLUMNS;
+    tensors[2].state[0] += (size_t)4 * 5 * COLUMNS; // row 9
+    expect_no_step(&params, "tensor 1's state[0] and tensor 2's state[0] overlap");
 }
 
 GPU_MAIN

@@ -393,6 +393,24 @@ TEST(test_changes)
     ptxp_matrix_many = many;
 }
 
+// Without momentum the formulas are as they are: SGD alone has other states there.
+TEST(test_no_momentum)
+{
+    static const struct matrix_shape shapes[] = {
+        { 20, 30, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+        { 70, 40, PTX_STEP_FORMAT_MASTER, PTX_BF16, PTX_BF16, false },
+        { 9, 66, PTX_STEP_FORMAT_STOCHASTIC, PTX_BF16, PTX_F32, false },
+    };
+    struct random r = gpu_random("no momentum");
+
+    for (unsigned nesterov = 0; nesterov < 2; nesterov++) {
+        matrix_set_create(&set, &r, shapes, sizeof shapes / sizeof *shapes);
+        set.groups[0].nesterov = nesterov != 0;
+        set.groups[0].hyper.momentum = 0;
+        matrix_set_steps(&set, &r);
+    }
+}
+
 // Without eps, an update that is shorter than any f32 is zeros.
 TEST(test_shortest_update)
 {

@@ -110,6 +110,30 @@ def test_environment():
         ptxgen.emulator.environment(gpu=1)
 
 
+def test_matrices_need_sm_80():
+    """Of devices, by name, and of texts."""
+    code = """
+import ptxgen
+def refused(make):
+    try:
+        make()
+    except ptxgen.UnsupportedError as error:
+        print(error)
+gpu = ptxgen.Device()
+tensor = {"parameter": gpu.zeros(96), "gradient": gpu.zeros(96), "state": [gpu.zeros(96)], "step": gpu.zeros(1), "columns": 12}
+groups = [{"rule": "muon", "hyper": {"momentum": 0.5}}]
+refused(lambda: gpu.step_plan([tensor], groups=groups, max_norm=1.0))
+refused(lambda: gpu.muon_plan([{"rows": 8, "columns": 8, "parts": [{"at": gpu.zeros(64, "f16"), "rows": 8}]}]))
+refused(lambda: ptxgen.emit_step([tensor], groups=groups, max_norm=1.0, target="sm_75"))
+"""
+    done = emulate("emulate", "--device", "sm_75", "--", sys.executable, "-c", code)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and len(lines) == 3, done
+    assert all("uon needs sm_80 or newer" in line and "sm_75" in line for line in lines), lines
+    assert "ptxgen emulator" in lines[1]
+    assert emulate("emulate", "--device", "sm_80", "--", sys.executable, "-c", code.split("refused(lambda: ptxgen")[0]).stdout == ""
+
+
 # ---- pytest
 
 INSTALLED = any(entry.value == "ptxgen.pytest_plugin" for entry in importlib.metadata.entry_points()

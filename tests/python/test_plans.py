@@ -598,3 +598,18 @@ def test_muon_plan(gpu, stream):
     with gpu.capture(stream):
         with pytest.raises(ptxgen.CaptureError, match="create the Muon plan before the capture begins"):
             gpu.muon_plan([], stream=stream)
+
+
+def test_muon_triples(gpu):
+    """C reads three coefficients a step: as many have to be there."""
+    matrix, good = {"rows": 4, "columns": 64, "parts": [{"at": gpu.zeros(256, "f16"), "rows": 4}]}, [2.0, -1.5, 0.5]
+    tensor = {"parameter": gpu.zeros(64), "gradient": gpu.zeros(64), "state": [gpu.zeros(64)], "step": gpu.zeros(1),
+              "columns": 16}
+    for steps, triples in ((5, good), (1, good * 2), (2, good + good[:2]), (0, good)):
+        muon = {"steps": steps, "triples": triples}
+        words = rf"muon.triples: {len(triples)} numbers, and steps is {steps}: three a step are needed"
+        with pytest.raises(ptxgen.InvalidError, match=r"matrices\[0\]\." + words):
+            gpu.muon_plan([{**matrix, "muon": muon}])
+        with pytest.raises(ptxgen.InvalidError, match=r"groups\[0\]\." + words):
+            gpu.step_plan([tensor], groups=[{"rule": "muon", "hyper": {"momentum": 0.5}, "muon": muon}], max_norm=1.0)
+    gpu.muon_plan([{**matrix, "muon": {"steps": 2, "triples": good * 2}}])

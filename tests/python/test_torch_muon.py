@@ -139,10 +139,14 @@ def test_windows():
     ((7, 18), {"heads": lambda name, shape: [(0, 2, 9, True), (2, 7, 9, True)] if name == "w" else None},
      lambda p: [p.view(7, 2, 9)[:, :, cut].reshape(7, -1) for cut in (slice(0, 2), slice(2, 9))]),
     ((3, 5, 6), {"of_3d": "batch"}, lambda p: p.unbind()),
+    ((3, 8, 6), {"of_3d": "batch", "heads": lambda name, shape: shape[1] // 4 if name == "w" else None},
+     lambda p: [half for one in p for half in one.split(4)]),
+    ((2, 5, 18), {"of_3d": "batch", "heads": [(0, 2, 9, True), (2, 7, 9, True)]},
+     lambda p: [one.view(5, 2, 9)[:, :, cut].reshape(5, -1) for one in p for cut in (slice(0, 2), slice(2, 9))]),
     ((7, 5, 6), {"of_3d": "convolution"}, lambda p: (p.flatten(1),)),
     ((7, 2, 3, 2), {}, lambda p: (p.flatten(1),)),
 ], ids=["equal", "ranges", "all", "function", "strided rows", "equal columns", "columns", "strided columns", "batch",
-        "convolution", "2d"])
+        "rows of a batch", "columns of a batch", "convolution", "2d"])
 def test_matrices_of_a_parameter(shape, settings, cut):
     """Each gets the bits that it gets as a parameter of its own, also with gradients that are summed, come and go."""
     params = parameters(shapes=[(9, 4), shape, (4, 6)])
@@ -169,6 +173,15 @@ def test_matrices_of_a_parameter(shape, settings, cut):
     assert same([params[0], *cut(params[1].detach()), params[2]], parts)
     assert float(one.state[params[1]]["step"]) == 3
     assert same(cut(one.state[params[1]]["momentum_buffer"]), [other.state[p]["momentum_buffer"] for p in parts[1:-1]])
+
+
+def test_without_elements():
+    """What has no elements has no matrices, whatever `heads` says, and takes steps beside others."""
+    params = parameters(shapes=[(0, 6), (6, 0), (2, 0, 6), (0, 4, 6), (4, 6)])
+    optimizer = pt.Muon([{"params": params[:2] + params[4:], "heads": 2}, {"params": params[2:4], "heads": 2, "of_3d": "batch"}],
+                        reports=True)
+    run(optimizer, params, first=0)
+    assert optimizer.report().absent.tolist() == [1, 1, 0, 1, 1] and float(optimizer.found_inf) == 0
 
 
 def test_reports_and_averages_of_pieces():
@@ -202,16 +215,18 @@ def test_reports_and_averages_of_pieces():
 
 def test_reports_of_columns():
     """The first element that is not finite is counted in the parameter."""
-    params = parameters(shapes=[(6, 20), (12, 5)])
+    params = parameters(shapes=[(6, 20), (12, 5), (3, 5, 8)])
     optimizer = pt.Muon([{"params": params[:1], "heads": [(0, 5, 10, True), (5, 5, 10, True)]},
-                         {"params": params[1:], "heads": [(0, 2, 6), (2, 4, 6)]}], reports=True)
+                         {"params": params[1:2], "heads": [(0, 2, 6), (2, 4, 6)]},
+                         {"params": params[2:], "of_3d": "batch", "heads": [(0, 2, 4, True), (2, 2, 4, True)]}], reports=True)
     give(params, 0)
+    params[2].grad[1, 2, 6] = math.inf
     params[0].grad[3, 17] = math.inf
     params[0].grad[4, 1] = math.nan
     params[1].grad[8, 2] = math.inf
     params[1].grad[7, 3] = math.inf
     optimizer.step()
-    assert optimizer.report().first_nonfinite.tolist() == [77, 38]
+    assert optimizer.report().first_nonfinite.tolist() == [77, 38, 62]
 
 
 # ---- with the rest of an optimizer
@@ -459,6 +474,8 @@ def of(*shapes, **settings):
     (lambda: pt.Muon([torch.nn.Parameter(torch.empty(16385, 16385, device=DEVICE))]), r"matrix of 16385 x 16385, whose smaller side is above 16384"),
     (lambda: pt.Muon(of((12, 4)), heads=[3]), "3 of `heads` is no range: MatrixRange"),
     (lambda: pt.Muon(of((6, 2, 2, 2)), heads=2), "has 4 dimensions, and `heads` is for parameters with two"),
+    (lambda: pt.Muon(of((3, 4, 2)), of_3d="convolution", heads=2), "has 3 dimensions, and `heads` is for parameters with two"),
+    (lambda: pt.Muon(of((3, 4, 2)), of_3d="batch", heads=3), "has 4 rows, which are not 3 equal matrices, as `heads` says"),
     (lambda: pt.Muon(parameters(shapes=[(4, 4)]), heads=lambda name, shape: 2), "no name, and `heads` is a function of"),
     (lambda: pt.Muon(of((4, 4)), uncovered="rows"), "uncovered: 'rows' is none of error, matrix"),
     (lambda: pt.Muon(of((4, 4)), momentum=1.0), "momentum: 1.0 is not from 0 to below 1"),
@@ -491,6 +508,8 @@ def of(*shapes, **settings):
     (lambda: pt.Muon([p.detach().mT.requires_grad_() for p in parameters(shapes=[(1, 3, 4)])], of_3d="batch"),
      r"of shape \(1, 4, 3\) does not lie row by row in memory"),
     (lambda: pt.Muon(of((11, 4)), heads=[(0, 2, 4)], uncovered="matrix"), "those from 2 and from 6 on do not repeat to the end"),
+    (lambda: pt.Muon([*of((4, 4)), *of((4, 4), ns_coefficients=(1, 2))]), r"^group 1: ns_coefficients: \(1, 2\) is neither"),
+    (lambda: pt.Muon([*of((4, 4)), *of((4, 4), use_muon=False, eps=-1.0)]), "^group 1: eps: -1.0 is not a number of at least 0"),
     (lambda: pt.Muon(of((4, 4), amsgrad=True)), "amsgrad=True is not supported, nor has Muon a v"),
     (lambda: pt.Muon(of((4, 4), amsgrad=True, use_muon=False)), "amsgrad=True is not supported: torch.optim.AdamW has it"),
     (lambda: pt.Muon(of((3, 4)), max_gradnorm=1.0), "unexpected keyword argument 'max_gradnorm'"),

@@ -6,7 +6,7 @@ import copy
 import ptxgen.torch as pt
 import pytest
 import torch
-from ptxgen.torch import _exchange
+from ptxgen.torch import _exchange, _shortcuts
 from rank_parts import DEVICE, backward, full, model, over_ranks, pytestmark, sharded  # noqa: F401
 from torch_parts import needs
 
@@ -30,7 +30,7 @@ def dyadic(shape, generator):
 def heads(name, shape):
     return {"heads": [(0, 8), (8, 9), (17, 7)],  # the cut is within the second
             "columns": [(0, 8, 0, True), (8, 16, 0, True)],
-            "runs": [(0, 4, 12), (4, 8, 12)]}.get(name)
+            "runs": [(0, 4, 12), (4, 8, 12)], "experts": [(0, 2, 4, True), (2, 2, 4, True)]}.get(name)
 
 
 def groups_of(made):
@@ -178,6 +178,31 @@ def test_factors_over_ranks(rank):
     cut.grad = distribute_tensor(torch.ones(6, 8, device=DEVICE), mesh, [Shard(1)])
     with pytest.raises(ValueError, match=r"one with factors of qk_clip may lie in rows, Shard\(0\)"):
         optimizer.step()
+
+
+@over_ranks(2)
+def test_collectives_of_a_step(rank):
+    """Sums of matrices go with the norm's; rows of X go to their owners and back."""
+    import torch.distributed as dist
+    mesh = init_device_mesh(DEVICE, (2,))
+    generator = torch.Generator().manual_seed(4)
+    params = [torch.nn.Parameter(distribute_tensor(dyadic(shape, generator), mesh, [Shard(0)])) for shape in ((10, 6), (7, 9), (5,))]
+    optimizer = pt.Muon([{"params": params[:2]}, {"params": params[2:], "use_muon": False}], **SETTINGS)
+    for p in params:
+        p.grad = distribute_tensor(dyadic(tuple(p.shape), generator), mesh, [Shard(0)])
+    optimizer.step()
+    calls = []
+
+    def counted(name, call):
+        return lambda *given, **more: (calls.append(name), call(*given, **more))[1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_shortcuts.add_up, "way", counted("sums", _shortcuts.add_up.way))
+        for name in ("all_to_all_single", "all_reduce", "all_gather", "broadcast"):
+            patch.setattr(dist, name, counted(name, getattr(dist, name)))
+        optimizer.step()
+    assert [name for name in calls if name != "all_reduce"] == ["sums", "all_to_all_single", "all_to_all_single"]
+    assert calls.count("all_reduce") <= 1  # by which the sums are added up without the short way
 
 
 @over_ranks(2)

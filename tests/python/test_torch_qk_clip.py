@@ -178,6 +178,7 @@ def test_misuse():
             (lambda: pt.QKClip(params[0], ones[:1], [(2, 2, 3)]), "range 0 has a stride of 3, below first"),
             (lambda: pt.QKClip(params[0], ones[:1], ["rows"]), "'rows', range 0, is no range"),
             (lambda: pt.QKClip(params[0], ones, columns=2), "columns: 2 is neither"),
+            (lambda: pt.QKClip(params[0], ones[:1], [pt.MatrixRange(0, 4)], columns=True), "columns=True, and .* is of rows"),
             (lambda: pt.AdamW(params, qk_clip=[ones]), "are needed, not tensor"),
             (lambda: pt.AdamW(params, qk_clip=[pt.QKClip(params[0], ones), pt.QKClip(params[0], ones)]),
              "two of them are of one parameter"),
@@ -187,6 +188,11 @@ def test_misuse():
              "qk_clip with rule schedule_free_adamw: .*leave qk_clip out")]:
         with pytest.raises(ValueError, match=words):
             make()
+    for shared in (params[0].detach()[0, :4], params[3].detach()[4:8]):  # the one with factors, and another
+        optimizer = pt.AdamW(params, qk_clip=[pt.QKClip(params[0], shared), pt.QKClip(params[2], shared)])
+        give(params, 1)
+        with pytest.raises(ValueError, match="the factors of a parameter of shape .24, 10. and parameter [03] share memory: give the"):
+            optimizer.step()
     turned = torch.nn.Parameter(torch.randn(10, 24, device=DEVICE).t())
     optimizer = pt.AdamW([turned], qk_clip=pt.QKClip(turned, ones))
     turned.grad = torch.ones_like(turned)

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from .._types import StepDescription
-from . import _device, _exchange, _formats, _over_ranks, _ranks, _shortcuts, _units, fp8 as _fp8, guards as _guards
+from . import (_device, _exchange, _formats, _over_ranks, _ranks, _shortcuts, _units, fp8 as _fp8, guards as _guards,
+               qk_clip as _qk_clip)
 from ._items import check_apart, check_item
 from ._part import TAKE_A_STEP, Changed, Item, Part, Sums
 from ._shortcuts import identities, local
@@ -353,6 +354,7 @@ class Engine:
             items.append(item)
             at.append(k)
         check_apart(items, [grads[k] for k in at])
+        _qk_clip.check_apart(owner.qk_clip, items)
         for item in items:
             owner.state[item.parameter] = item.states
         return items, at

@@ -23,7 +23,7 @@ from ._part import Piece
 from ._shortcuts import local
 from .fp8 import Float8Weights
 from .guards import Guards
-from .optim import _ARGUMENTS, _OF_ALL, _OF_GROUPS, _WITH_NORM, Stepped
+from .optim import _ARGUMENTS, _NO_NORM, _OF_ALL, _OF_GROUPS, _WITH_NORM, Stepped
 from .qk_clip import QKClip
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # Jordan's, and torch's default
@@ -68,7 +68,7 @@ class Muon(Stepped):
 
     heads: how many equal matrices the rows of a parameter are, with in_by_out its columns; or a list of
         MatrixRange(first, run, stride, columns); or a function of a parameter's name and shape that gives
-        either, or None for one matrix.
+        either, or None for one matrix. With of_3d="batch" of each of its matrices.
     uncovered: what becomes of what no range of `heads` has: "error", the default, or "matrix": one of it.
     of_3d: what a parameter with three dimensions is: "batch", matrices of the last two, or "convolution", one
         matrix of (out, rest); None, the default, refuses it.
@@ -81,7 +81,8 @@ class Muon(Stepped):
     Groups may have heads, uncovered, of_3d and in_by_out, too. Of the following, state_dtype "8bit", "f16" and "24bit" are
     for groups with use_muon=False alone; agc is refused, and so is maximize of matrices.
     docs/muon.md is the guide.""" + _ARGUMENTS.replace(
-        _units.HELP, "").replace(_WITH_NORM, "After a step grad_norm and found_inf are on the device.")
+        _units.HELP, "").replace(_NO_NORM, "no clipping; the norm is taken nevertheless").replace(
+            _WITH_NORM, "After a step grad_norm and found_inf are on the device.")
 
     _names = ("momentum_buffer", "exp_avg", "exp_avg_sq")
     _numbers = {"lr": 1, "momentum": 1, "betas": 2, "eps": 1, "weight_decay": 1}
@@ -144,6 +145,13 @@ class Muon(Stepped):
         return self._names[:1] if group["use_muon"] else self._names[1:]
 
     def _check(self, group: Dict[str, Any]) -> None:
+        try:
+            self._check_settings(group)
+        except ValueError as error:
+            which = [g for g, one in enumerate(self.__dict__.get("param_groups", ())) if one is group]
+            raise ValueError(f"group {which[0]}: {error}" if which else str(error)) from None
+
+    def _check_settings(self, group: Dict[str, Any]) -> None:
         _check_whole(group)
         super()._check(group)
         lr = group["lr"]
@@ -394,7 +402,9 @@ def _matrices(group: Dict[str, Any], parameter: Tensor, what: str, name: Optiona
                          "Give Muon a parameter that is contiguous")
     if batch:  # whole matrices, whichever are here
         for k in range(begin, end):
-            yield Piece((k - begin) * rows * columns, rows * columns, columns, k * rows * columns, k)
+            for number, one in enumerate(slices, k * len(slices)):
+                yield Piece((k - begin) * rows * columns + one.first, one.rows * one.columns, one.columns,
+                            k * rows * columns + one.first, number, run=one.run, stride=one.stride)
         return
     spans, mine = ([(0, shape[0])], 0) if over is None else (over.spans, over.rank)
     for number, one in enumerate(slices):
@@ -428,18 +438,21 @@ def _check_sides(rows: int, columns: int, what: str) -> None:
 
 
 def _slices(group: Dict[str, Any], shape: Tuple[int, ...], what: str, name: Optional[str]) -> List[_Slice]:
-    """The matrices that `heads` makes of a parameter; none: it is one."""
+    """The matrices that `heads` makes of a parameter, or of each in a batch; none: it is one."""
     heads = group.get("heads")
     if callable(heads):
         if name is None:
             raise ValueError(f"{what} has no name, and `heads` is a function of names: give the optimizer "
                              "model.named_parameters()")
         heads = heads(name, shape)
-    if heads is None:
+    if heads is None or 0 in shape:
         return []
+    if len(shape) == 3 and group.get("of_3d") == "batch":
+        shape = shape[1:]
     if len(shape) != 2:
-        raise ValueError(f"{what} of shape {shape} has {len(shape)} dimensions, and `heads` is for parameters with two: give it "
-                         "a group of its own without heads, or make `heads` a function of names that returns None for it")
+        raise ValueError(f"{what} of shape {shape} has {len(shape)} dimensions, and `heads` is for parameters with two, and with "
+                         "three of of_3d=\"batch\": give it a group of its own without heads, or make `heads` a function of "
+                         "names that returns None for it")
     if hasattr(heads, "__index__") and not isinstance(heads, bool):
         heads = _equal(operator.index(heads), shape, bool(group.get("in_by_out")), what)
     if not isinstance(heads, (list, tuple)):

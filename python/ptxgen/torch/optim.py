@@ -82,12 +82,13 @@ class _Kept:
 _OF_GROUPS = ("state_dtype", "ema_decay", "agc")  # arguments that torch does not have, and groups may have
 _OF_ALL = ("max_grad_norm", "seed", "process_group", "guards", "obey", "reports", "ema_dtype", "fp8", "qk_clip")  # and may not
 _WITH_NORM = "After a step with max_grad_norm, grad_norm and found_inf are on the device."
+_NO_NORM = "neither norm nor clipping"
 _ARGUMENTS = f"""
 
     Arguments beside torch's, which docs/python.md has with a table of all formats:
 
     max_grad_norm: a number of at least 0 to which the step clips the norm of all gradients, or None, the
-        default: neither norm nor clipping. It may be changed between steps.
+        default: {_NO_NORM}. It may be changed between steps.
     state_dtype: how states are stored:
         "float32", the default: in f32; beside bf16 and f16 parameters an f32 master
         "master": the same

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import operator
+from bisect import bisect_left
 from itertools import groupby
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ._exchange import rows_of
+from ._shortcuts import local
 
 _NONE = -1  # no factor
 
@@ -118,6 +120,26 @@ def check(given: Any) -> Tuple[QKClip, ...]:
     return found
 
 
+def check_apart(clips: Sequence[QKClip], items: Sequence[Any]) -> None:
+    """Whether factors share no memory with parameters and states, which are known to be apart."""
+    if not clips:
+        return
+    written = sorted(_span(one, f"{name and name + ' of '}{item.what}") for item in items for name, one in
+                     [("", item.local), *((name, local(item.states[name])) for name in item.stored()[1:])] if one.numel())
+    begins = [one[:2] for one in written]
+    for clip in clips:
+        device, begin, end, what = _span(clip.factors, f"a parameter of shape {tuple(clip.parameter.shape)}")
+        k = bisect_left(begins, (device, end))
+        if k and written[k - 1][0] == device and written[k - 1][2] > begin:
+            raise ValueError(f"qk_clip: the factors of {what} and {written[k - 1][3]} share memory: give the factors memory of "
+                             "their own, such as a clone()")
+
+
+def _span(tensor: Tensor, what: str) -> Tuple[str, int, int, str]:
+    at = tensor.data_ptr()
+    return str(tensor.device), at, at + tensor.numel() * tensor.element_size(), what
+
+
 def entries_of(clips: Sequence[QKClip], items: Sequence[Any], rows: List[Dict[str, Any]],
                starts: Optional[List[int]]) -> List[Dict[str, Any]]:
     """qk_clips of a plan: of the items that have factors. `starts`: the first row of each; None: each has one."""
@@ -169,6 +191,8 @@ def _range(k: int, given: Any, columns: bool) -> _Range:
             raise TypeError
     except (TypeError, ValueError):
         raise ValueError(f"qk_clip: {given!r:.80}, range {k}, is no range: MatrixRange(first, run) is needed") from None
+    if columns and not of_columns:
+        raise ValueError(f"qk_clip: columns=True, and {given!r:.80}, range {k}, is of rows: give it columns=True, too")
     return numbers[0], numbers[1], numbers[2] if len(numbers) > 2 else 0, of_columns
 
 
