@@ -78,8 +78,13 @@ def test_reports_take_the_norm_and_have_numbers_without_names():
     check(report, [str(k) for k in range(len(params))], params)
     total = float(report.norm.square().sum().sqrt())
     assert total == pytest.approx(float(optimizer.grad_norm), rel=1e-6)
-    with pytest.raises(KeyError, match="'none' is none of report.names: 0, 1"):
+    with pytest.raises(KeyError, match="'none' is none of report.names: 0, 1, [0-9, ]*[0-9]\""):
         report["none"]
+    many = report._replace(names=[f"layers.{k}.weight" for k in range(100)])
+    with pytest.raises(KeyError, match="names: layers.0.weight, layers.1.weight, .*, layers.3.weight and 96 more\""):
+        many["none"]
+    with pytest.raises(KeyError, match="names: x{200} and 1 more\""):
+        report._replace(names=["x" * 200, "y"])["none"]
     with pytest.raises(TypeError, match="by the names of parameters"):
         report[params[0]]
 

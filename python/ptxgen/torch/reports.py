@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .. import _c
+from ._places import listed
 
 # Of each column its struct, its field there, and its type.
 _GRADIENT, _WEIGHT = _c.ptx_gradient_report, _c.ptx_weight_report
@@ -57,7 +58,7 @@ class Report(NamedTuple):
         try:
             k = self.names.index(name)
         except ValueError:
-            raise KeyError(f"{name!r} is none of report.names: {', '.join(self.names)[:80]}") from None
+            raise KeyError(f"{name!r} is none of report.names: {listed(self.names)}") from None
         return {field: columns[self._fields.index(field)][k] for field in _COLUMNS}
 
 
