@@ -80,6 +80,7 @@ class Engine:
         # Parameters that have sums, by identity: those of plans that are gone, and whether those of `_parts` have some.
         self._summed: Dict[int, Tensor] = {}
         self._adds = False
+        self._replayed: Dict[int, Tensor] = {}  # those that may have some, as graphs have an accumulate() of them
 
     @property
     def has_sums(self) -> bool:
@@ -135,6 +136,8 @@ class Engine:
         for part in self._parts:
             stream = part.device.stream()
             self._note_capture(part)
+            if part.captured and part.device.capturing():
+                self._replayed.update((id(p), p) for p in part.parameters)
             part.move(stream)
             part.accumulate(stream)
             part.device.done(stream)
@@ -179,6 +182,8 @@ class Engine:
             part.follow(owner, stream)
             part.take_amp(scale, found_inf)
             part.follow_parameters(stream)
+            if part.empty:
+                part.keep_clocks()
             if not part.key.phases:
                 part.plan.run(stream)
                 part.device.done(stream)
@@ -334,7 +339,8 @@ class Engine:
                 raise ValueError(f"parameter {k} is parameter {seen[id(parameter)]} again")
             seen[id(parameter)] = k
             entry = owner.state.get(parameter)
-            if grads[k] is None and not entry and id(parameter) not in self._summed:
+            summed = id(parameter) in self._summed or id(parameter) in self._replayed
+            if grads[k] is None and not entry and not summed:
                 continue
             given = names[k]
             name = k if given is None else zlib.crc32(given.encode())
