@@ -2,6 +2,8 @@
 """Gradients of micro-batches, summed by ptxgen.torch's optimizers."""
 
 import collections
+import contextlib
+import gc
 import math
 import weakref
 
@@ -96,6 +98,15 @@ def test_parts_without_elements_count_as_others(make):
             taken += 1
 
 
+@contextlib.contextmanager
+def capturing(optimizer):
+    """Calls within it are noted as captured. On the emulator they are launched, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        for part in optimizer._engine()._parts:
+            patch.setattr(part.device, "capturing", lambda: True)
+        yield
+
+
 def replay(optimizer, gradients):
     """A graph's launches: no call of the optimizer."""
     for part in optimizer._engine()._captured:
@@ -105,7 +116,7 @@ def replay(optimizer, gradients):
 
 
 @pytest.mark.parametrize("lost", ["all", "one", "their dict"])
-def test_sums_of_replays_stay_where_states_are_lost(monkeypatch, lost):
+def test_sums_of_replays_stay_where_states_are_lost(lost):
     """An accumulate() in a graph is replayed after steps, and states are dropped: the next step is that of the sums."""
     params, twins = parameters(), parameters()
     both = [(some, pt.AdamW(some, lr=1e-2, max_grad_norm=1.0)) for some in (params, twins)]
@@ -117,10 +128,8 @@ def test_sums_of_replays_stay_where_states_are_lost(monkeypatch, lost):
         give(some, 2)
     (_, optimizer), (_, twin) = both
     gradients = [p.grad for p in params]
-    with monkeypatch.context() as capture:
-        for part in optimizer._engine()._parts:
-            capture.setattr(part.device, "capturing", lambda: True)
-        optimizer.accumulate()  # on the emulator it is also launched
+    with capturing(optimizer):
+        optimizer.accumulate()
     for turn in range(2):
         optimizer.step()
         for p, gradient in zip(twins, gradients):
@@ -136,6 +145,29 @@ def test_sums_of_replays_stay_where_states_are_lost(monkeypatch, lost):
                 one.state = collections.defaultdict(dict)
         for _ in range(2):
             replay(optimizer, gradients)
+
+
+def test_what_graphs_launch_stays():
+    """A graph launches the plan of its capture, where states were replaced, settings changed and others loaded, too."""
+    params = parameters()
+    optimizer = pt.SGD(params, lr=1.0, momentum=0.5)
+    run(optimizer, params)
+    give(params, 1)
+    with capturing(optimizer):
+        optimizer.step()
+    plan = weakref.ref(optimizer._engine()._parts[0].plan)
+    optimizer.state[params[1]]["momentum_buffer"] = optimizer.state[params[1]]["momentum_buffer"].clone()
+    run(optimizer, params)
+    assert optimizer._engine()._parts[0].plan is plan()  # with other addresses, of memory that this keeps
+    kept = weakref.ref(optimizer._engine()._parts[0])
+    optimizer.param_groups[0]["nesterov"] = True  # another
+    run(optimizer, params)
+    assert optimizer._engine()._parts[0].plan is not plan()
+    for _ in range(2):
+        optimizer.load_state_dict(optimizer.state_dict())
+        run(optimizer, params)
+        gc.collect()
+    assert plan() is not None and kept() is not None
 
 
 def test_gradients_that_come_later_and_never():

@@ -58,9 +58,10 @@ def _capturing(groups: List[Any]) -> bool:
 class Engine:
     """The plans of an optimizer, for what its parameters and states were at the last step."""
 
-    def __init__(self) -> None:
+    def __init__(self, previous: Optional["Engine"] = None) -> None:
         self._parts: List[Part] = []
-        self._captured: List[Part] = []  # graphs launch their plans
+        # Graphs launch their plans: these stay, with what they use, whatever becomes of the optimizer's states.
+        self._captured: List[Part] = [] if previous is None else previous._captured
         self._key: Optional[_Key] = None
         self._of_params: Any = None  # identities of the parameters in it
         self._kept: List[Any] = []  # the objects of the key
@@ -304,6 +305,7 @@ class Engine:
         for part in self._parts:  # what is dropped must not be at work
             if id(part.plan) not in kept and not part.captured:
                 part.device.gpu.synchronize(part.device.stream())
+        self._captured += [part for part in parts if part.captured]  # a plan that has other addresses now
         self._parts, self._norm, self._group = parts, norm, reduced.group if norm else None
         self._over_ranks = over_ranks and _over_ranks.OverRanks.made(owner, params, asked, parts)
         self._idle = [p for k, p in enumerate(params) if k not in planned]
