@@ -427,6 +427,28 @@ def test_no_gradient_yet(rank):
     assert float(w.detach().abs().sum()) > 0
 
 
+@over_ranks(2)
+def test_infinity_in_copies(rank):
+    """One rank counts what both have: infinity there makes the norm infinite, NaN makes it NaN, as torch's."""
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    mesh = init_device_mesh(DEVICE, (2,))
+    for size in (3, 30000):
+        cut, copied = (torch.nn.Parameter(distribute_tensor(torch.ones(size, 2, device=DEVICE), mesh, [place]))
+                       for place in (Shard(0), Replicate()))
+        clipped = pt.SGD([cut, copied], lr=1.0, max_grad_norm=1.0)
+        for value in (1.0, -math.inf, math.nan):
+            whole = torch.ones(size, 2, device=DEVICE)
+            whole[1, 1] = value
+            cut.grad, copied.grad = (distribute_tensor(g.clone(), mesh, [place]) for g, place in
+                                     ((torch.ones_like(whole), Shard(0)), (whole, Replicate())))
+            clipped.step()
+            expected = (whole.double().square().sum() + 2 * size).sqrt()
+            assert float(clipped.grad_norm) == pytest.approx(float(expected), rel=1e-6, nan_ok=True)
+            assert float(clipped.found_inf) == (value != 1.0)
+            norm = pt.clip_grad_norm_([cut, copied], 1.0)
+            assert float(getattr(norm, "full_tensor", lambda: norm)()) == pytest.approx(float(expected), rel=1e-6, nan_ok=True)
+
+
 # ---- checkpoints
 
 
