@@ -89,6 +89,28 @@ def test_reports_take_the_norm_and_have_numbers_without_names():
         report[params[0]]
 
 
+@pytest.mark.parametrize("how", ["accumulate", "settings", "another"])
+def test_a_skipped_step_of_another_plan(how):
+    """The rows of weights are those of the last step that was taken, whatever plan took it."""
+    params = parameters()
+    first = params[:4] if how == "another" else params
+    optimizer = pt.SGD(params, lr=0.1, momentum=0.9, reports=True)
+    run(optimizer, first)
+    before = optimizer.report()
+    give(params, 1)
+    params[1].grad[0] = math.nan
+    if how == "accumulate":
+        optimizer.accumulate()
+    elif how == "settings":
+        optimizer.param_groups[0]["maximize"] = True
+    optimizer.step()
+    after = optimizer.report()
+    assert float(optimizer.found_inf) == 1 and float(after.norm[1].isnan())
+    for field in ("weight_norm", "change_norm", "weight_largest"):
+        assert torch.equal(getattr(after, field), getattr(before, field))
+        assert bool((getattr(after, field)[:len(first)] > 0).any())
+
+
 def test_one_parameter():
     """One row of bytes is contiguous whatever its strides."""
     p = torch.nn.Parameter(torch.ones(2, 3, 3, 3, device=DEVICE))

@@ -202,7 +202,15 @@ class Part:
             self._take(previous, rows, device.stream())
         else:
             self._make(owner, rows, device.stream())
+            if previous is not None and self.reports is not None and previous.reports is not None:
+                self.reports.take(previous.reports, self._rows_of(), previous._rows_of())
         self.weights_changed(device.stream())
+
+    def _rows_of(self) -> Dict[Tuple[int, int], int]:
+        """The rows of the plan by their parameters and pieces."""
+        starts = self.starts or range(len(self.items))
+        return {(id(item.parameter), m): start + m for item, start in zip(self.items, starts)
+                for m in range(1 if item.pieces is None else len(item.pieces))}
 
     def weights_changed(self, stream: int) -> None:
         """Norms of weights that a step has not left."""
@@ -639,7 +647,7 @@ class Part:
                 cell.copy_(before if had is None else torch.where(had, cell, before))
             if not self.known[k] and had is None:
                 continue
-            counted = taken if self.known[k] else taken * had
+            counted = taken if self.known[k] or had is None else taken * had
             if not isinstance(item.names, _formats.Names):
                 item.states["step"].add_(counted)
             if owner.fp8 is not None:

@@ -74,12 +74,23 @@ class Rows:
         at = self._bytes.data_ptr()
         return {"reports_at": at, "weight_reports_at": at + self._gradients}
 
+    def _of(self, struct: Any) -> Tensor:
+        """The bytes of its rows."""
+        rows = self._bytes[:self._gradients] if struct is _GRADIENT else self._bytes[self._gradients:]
+        return rows.view(-1, ctypes.sizeof(struct))
+
     def column(self, name: str) -> Tensor:
         struct, field, dtype = _COLUMNS[name]
-        rows = self._bytes[:self._gradients] if struct is _GRADIENT else self._bytes[self._gradients:]
         place = getattr(struct, field)
-        rows = rows.view(-1, ctypes.sizeof(struct))[:, place.offset:place.offset + place.size]
-        return _column(rows, dtype)
+        return _column(self._of(struct)[:, place.offset:place.offset + place.size], dtype)
+
+    def take(self, before: "Rows", rows: Dict[Any, int], rows_before: Dict[Any, int]) -> None:
+        """What the plan before has left, of what both have a row: a step that is skipped leaves it."""
+        both = [(k, rows_before[one]) for one, k in rows.items() if one in rows_before]
+        if both:
+            here, there = torch.tensor(both, dtype=torch.int64, device=self._bytes.device).unbind(1)
+            for struct in (_GRADIENT, _WEIGHT):
+                self._of(struct).index_copy_(0, here, before._of(struct).index_select(0, there))
 
 
 def _column(rows: Tensor, dtype: torch.dtype) -> Tensor:
