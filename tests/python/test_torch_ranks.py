@@ -427,6 +427,32 @@ def test_no_gradient_yet(rank):
     assert float(w.detach().abs().sum()) > 0
 
 
+@pytest.mark.parametrize("settings", [{}, dict(reports=True), dict(max_grad_norm=1e3)], ids=str)
+@over_ranks(2)
+def test_guards_before_a_gradient(rank, settings):
+    """Guards of a rank that has had no gradient yet see the steps of the others, and later decide as theirs."""
+    import torch.distributed as dist
+    w = torch.nn.Parameter(torch.zeros(4, device=DEVICE))
+    guards = pt.Guards(history=6)
+    ours = pt.SGD([w], lr=1.0, guards=guards, process_group=dist.group.WORLD, **settings)
+    reasons = []
+    for step in range(13):
+        if step == 3:
+            ours.accumulate()
+        size = 9.0 if step == 7 else 1 + 0.01 * step
+        w.grad = torch.full((4,), size, device=DEVICE) if rank == 0 or step > 8 else None
+        ours.step()
+        ours.zero_grad()
+        reasons.append(int(guards.skipped))
+        states = [torch.empty_like(guards.state_dict()["state"]) for _ in range(2)]
+        dist.all_gather(states, guards.state_dict()["state"])
+        assert torch.equal(*states), step
+        if settings.get("reports"):
+            mine = 2 * size if rank == 0 or step > 8 else 0
+            assert float(ours.report(local=True).norm[0]) == pytest.approx(mine, rel=1e-6)
+    assert reasons[7] and not any(reasons[:7])
+
+
 @over_ranks(2)
 def test_infinity_in_copies(rank):
     """One rank counts what both have: infinity there makes the norm infinite, NaN makes it NaN, as torch's."""

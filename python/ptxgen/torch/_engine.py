@@ -291,6 +291,9 @@ class Engine:
         by_device: Dict[torch.device, List[int]] = {}
         for k, item in enumerate(items):
             by_device.setdefault(item.local.device, []).append(k)
+        alone = self._device_of(params)
+        if not items and norm and reduced.group is not None and owner.guards is not None and _device.of(alone):
+            by_device[alone] = []  # guards see the steps that other ranks take
         over_ranks = _over_ranks.OverRanks.made(owner, params, asked, ())  # the plans are not made yet
         self._exchange(owner, groups, params, asked)
         phases = (norm and (reduced.group is not None or len(by_device) > 1) or over_ranks is not None
@@ -400,7 +403,11 @@ class Engine:
         """Where results are: of the first plan, or else of a parameter that a plan could have."""
         if self._parts:
             return self._parts[0].device.device  # type: ignore[no-any-return]
-        return next(filter(_device.of, (local(p).device for p in self._params)), torch.device("cpu"))
+        return self._device_of(self._params)
+
+    @staticmethod
+    def _device_of(params: List[Tensor]) -> torch.device:
+        return next(filter(_device.of, (local(p).device for p in params)), torch.device("cpu"))
 
     def found_inf(self) -> Optional[Tensor]:
         if not self._parts:

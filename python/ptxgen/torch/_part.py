@@ -181,7 +181,7 @@ class Part:
         self.device, self.items, self.accumulators = device, items, sums
         self.exchanges = exchanges
         self.places: Dict[int, Any] = {}  # of matrices, by their exchange
-        self.groups = tuple(sorted({item.group for item in items}))
+        self.groups = tuple(sorted({item.group for item in items})) or (0,)  # without items: for guards alone
         self._note_parameters(gradients)
         self._keep_states()
         agc = tuple(owner._agc_of(owner.param_groups[g]) for g in self.groups)
@@ -409,7 +409,7 @@ class Part:
         if self.key.phases and self.key.norm:
             params["sums_at"] = self.sums.data_ptr()
         self.rule_sums: Optional[Tensor] = None  # a row for each tensor of the plan
-        if any(map(_over_ranks.has_sums, self.key.rules)):
+        if rows and any(map(_over_ranks.has_sums, self.key.rules)):
             self.rule_sums = torch.zeros((len(rows), _c.PTX_RULE_MAX_SUMS), dtype=torch.float64, device=self.device.device)
             params["rule_sums_at"] = self.rule_sums.data_ptr()
         self.matrix_sums: Optional[Tensor] = None
