@@ -10,6 +10,7 @@ import torch
 from torch_parts import DEVICE, ON_EMULATOR, needs
 from rank_parts import GPUS, backward, close, full, model, over_ranks, pytestmark, sharded  # noqa: F401
 from ranks import on_ranks
+from ptxgen import optimizers
 from ptxgen.torch import _shortcuts, clip
 
 try:
@@ -427,14 +428,16 @@ def test_no_gradient_yet(rank):
     assert float(w.detach().abs().sum()) > 0
 
 
-@pytest.mark.parametrize("settings", [{}, dict(reports=True), dict(max_grad_norm=1e3)], ids=str)
+@pytest.mark.parametrize("settings", [{}, dict(reports=True), dict(max_grad_norm=1e3), dict(rule="lamb")], ids=str)
 @over_ranks(2)
 def test_guards_before_a_gradient(rank, settings):
     """Guards of a rank that has had no gradient yet see the steps of the others, and later decide as theirs."""
     import torch.distributed as dist
     w = torch.nn.Parameter(torch.zeros(4, device=DEVICE))
     guards = pt.Guards(history=6)
-    ours = pt.SGD([w], lr=1.0, guards=guards, process_group=dist.group.WORLD, **settings)
+    kinds = dict(lr=0.1, guards=guards, process_group=dist.group.WORLD)
+    ours = (pt.Optimizer([w], getattr(optimizers, settings["rule"]), **kinds) if "rule" in settings else
+            pt.SGD([w], **kinds, **settings))
     reasons = []
     for step in range(13):
         if step == 3:

@@ -409,8 +409,8 @@ class Part:
         if self.key.phases and self.key.norm:
             params["sums_at"] = self.sums.data_ptr()
         self.rule_sums: Optional[Tensor] = None  # a row for each tensor of the plan
-        if rows and any(map(_over_ranks.has_sums, self.key.rules)):
-            self.rule_sums = torch.zeros((len(rows), _c.PTX_RULE_MAX_SUMS), dtype=torch.float64, device=self.device.device)
+        if any(map(_over_ranks.has_sums, self.key.rules)):
+            self.rule_sums = torch.zeros((max(len(rows), 1), _c.PTX_RULE_MAX_SUMS), dtype=torch.float64, device=self.device.device)
             params["rule_sums_at"] = self.rule_sums.data_ptr()
         self.matrix_sums: Optional[Tensor] = None
         if any(row.get("whole_rows") for row in rows):
