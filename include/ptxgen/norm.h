@@ -28,8 +28,8 @@ struct ptx_clip_tensor {
     /// say. Finite, > 0; left out, and so 0, it is 1: most tensors count once. A weight of zero is
     /// no weight but `uncounted`.
     double weight;
-    /// The tensor is scaled with its group and checked for NaN and infinity, either of which makes
-    /// the norm NaN, but does not contribute to the norm.
+    /// The tensor is scaled with its group and does not contribute to the norm, but with NaN and
+    /// infinity, which make it NaN and infinite.
     bool uncounted;
 };
 

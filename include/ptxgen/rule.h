@@ -44,12 +44,12 @@
 /// GPU and on the emulator. The functions are called when a rule is created, to check it, and when
 /// a plan's text is written, several times in both, and must write the same each time: they keep no
 /// value from one call to another, and leave values to each other in `c` alone. Creation compares
-/// two calls of each, and refuses a rule whose second call writes other code; later calls are not
-/// compared. They see numbers, never addresses, threads or formats, and may call what
-/// ptx_builder_restrict() allows: any other call is an error of ptx_rule_create(), which names its
-/// line in the caller's source. So is a loop that counts nothing; how far a ptx_for counts is the
-/// caller's. Options, such as nesterov, are C's: the functions write other code for another
-/// `user`.
+/// ten calls of each, and refuses a rule of which one writes other code; a plan writes its text
+/// twice, and is refused where the two differ. They see numbers, never addresses, threads or
+/// formats, and may call what ptx_builder_restrict() allows: any other call is an error of
+/// ptx_rule_create(), which names its line in the caller's source. So is a loop that counts
+/// nothing; how far a ptx_for counts is the caller's. Options, such as nesterov, are C's: the
+/// functions write other code for another `user`.
 ///
 /// docs/rules.md is a guide.
 #ifndef PTXGEN_RULE_H

@@ -127,10 +127,10 @@ ptx_status ptxd_enter_stream(struct ptxd_scope *scope, const ptx_device *device,
     status = ptxd_capturing(scope->library, stream, purpose, &capturing);
     if (!status && capturing)
         status = ptxd_fail(PTX_ERROR_CAPTURE,
-                           "could not %s: a blocking stream of the context is being captured, and "
-                           "work on the legacy default stream would invalidate the capture; use "
-                           "another stream. The capture continues",
-                           purpose);
+                           "%s: could not %s: a blocking stream of the context is being captured, "
+                           "and work on the legacy default stream would invalidate the capture; "
+                           "use another stream. The capture continues",
+                           call, purpose);
     return status ? ptxd_leave(scope, status) : PTX_OK;
 }
 
@@ -142,7 +142,7 @@ ptx_status ptxd_refuse_capture(const struct ptxd_library *library, CUstream stre
     if (status || !capturing)
         return status;
     return ptxd_fail(PTX_ERROR_CAPTURE,
-                     "could not %s: %s is being captured into a graph, which cannot contain this; "
-                     "do it before the capture begins. The capture continues",
-                     purpose, ptxd_captured(stream));
+                     "%s: could not %s: %s is being captured into a graph, which cannot contain "
+                     "this; do it before the capture begins. The capture continues",
+                     ptxd_call(), purpose, ptxd_captured(stream));
 }

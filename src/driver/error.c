@@ -190,6 +190,11 @@ void ptxd_set_call(const char *call)
     current_call = call;
 }
 
+const char *ptxd_call(void)
+{
+    return current_call;
+}
+
 /// Puts `call` in place of the first characters of the message.
 static void replace_start(size_t length, const char *call, const char *behind)
 {
@@ -199,22 +204,15 @@ static void replace_start(size_t length, const char *call, const char *behind)
     ptxd_explain("%s%s%s", call, behind, rest);
 }
 
-void ptxd_name_call(const char *call)
-{
-    if (last.name == 0)
-        return;
-    replace_start(last.name, call, "");
-    last.name = strlen(call);
-}
-
 ptx_status ptxd_named(ptx_status status, const char *call)
 {
     size_t name = strspn(last.message, "abcdefghijklmnopqrstuvwxyz0123456789_");
     if (status == PTX_OK)
         return status;
-    if (last.name != 0)
-        ptxd_name_call(call);
-    else if (strncmp(last.message, "ptx_", 4) == 0 && last.message[name] == ':')
+    if (last.name != 0) {
+        replace_start(last.name, call, "");
+        last.name = strlen(call);
+    } else if (strncmp(last.message, "ptx_", 4) == 0 && last.message[name] == ':')
         replace_start(name, call, "");
     else
         replace_start(0, call, ": ");
@@ -243,7 +241,7 @@ ptx_status ptxd_check(const struct ptxd_library *library, CUresult result, const
         text = NULL;
     if (is_kernel_fault(result))
         return fail_for_kernel(library, result, text);
-    ptxd_fail(status, "could not %s: %s failed with %s (%d)", purpose, call,
+    ptxd_fail(status, "%s: could not %s: %s failed with %s (%d)", current_call, purpose, call,
               ptxd_result_name(library, result), (int)result);
     last.code = (int)result;
     if (text)

@@ -18,12 +18,8 @@ static inline const char *ptxd_plural(unsigned long long count)
     return count == 1 ? "" : "s";
 }
 
-/// If the thread's last error is the fault of a kernel launched earlier: names `call`, a public
-/// function, as the function that reported it. Other errors do not change.
-void ptxd_name_call(const char *call);
-
 /// Returns `status`. If it is an error: the thread's message begins with "call: ", in place of
-/// another public function that it names there.
+/// another public function that it names there, as that of a kernel launched earlier does.
 ptx_status ptxd_named(ptx_status status, const char *call);
 
 /// Whether the thread's last error is the fault of a kernel launched earlier.

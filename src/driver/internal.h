@@ -33,13 +33,13 @@ void ptxd_library_close(struct ptxd_library *library);
 /// The name of the result, "CUDA_ERROR_UNKNOWN". A constant string, never NULL.
 const char *ptxd_result_name(const struct ptxd_library *library, CUresult result);
 
-/// Records the public function that the thread is executing (a constant string), for the messages
-/// of faults of kernels launched earlier.
+/// Records the public function that the thread is executing (a constant string), for messages.
 void ptxd_set_call(const char *call);
+const char *ptxd_call(void);
 
-/// PTX_OK if the driver call succeeded. Otherwise sets the error: what was attempted, which call
-/// failed, its result, and the remedy if the result alone suggests one. For the fault of a kernel
-/// launched earlier the message says so and names the public function that the thread is executing.
+/// PTX_OK if the driver call succeeded. Otherwise sets the error: the public function that the
+/// thread is executing, what was attempted, which call failed, its result, and the remedy if the
+/// result alone suggests one. For the fault of a kernel launched earlier the message says so.
 ptx_status ptxd_check(const struct ptxd_library *library, CUresult result, const char *call,
                       const char *purpose);
 

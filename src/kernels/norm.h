@@ -120,8 +120,9 @@ struct norm_spec {
     uint32_t dtypes; // PTX_TYPE_BIT() bits
     uint32_t chunk;
     ptx_nonfinite nonfinite;
-    bool updates; // updates the loss scale
-    bool packs;   // some chunks are packed
+    bool updates;    // updates the loss scale
+    bool packs;      // some chunks are packed
+    bool leaves_out; // some tensors are not counted
     // Inputs and results at the caller's addresses, and whether the loss scale has to be checked.
     bool adds_rows; // there are several rows of sums
     bool has_max_norms_at, has_found_inf_at, has_found_inf_to, checks_loss_scale;

@@ -61,6 +61,18 @@ struct norm_tensor ptxk_norm_tensor_read(ptx_builder *b, const struct norm_table
     return t;
 }
 
+ptx_val ptxk_norm_weighted(ptx_builder *b, const struct norm_spec *spec, ptx_val sum,
+                           ptx_val weight)
+{
+    ptx_val weighted = ptx_mul(b, sum, weight);
+
+    if (!spec->leaves_out)
+        return weighted;
+    ptx_val is_nan = ptx_is_nan(b, weighted);
+
+    return ptx_select(b, is_nan, sum, weighted);
+}
+
 struct norm_extent ptxk_norm_extent_of(ptx_builder *b, ptx_val index, ptx_val count, uint32_t chunk)
 {
     ptx_val first = ptx_mul_wide(b, index, chunk);

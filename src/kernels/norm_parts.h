@@ -57,6 +57,11 @@ struct norm_share {
 // Sets all members except the row. `part`: u32, or poisoned if there is only one.
 struct norm_share ptxk_norm_share_of(ptx_builder *b, const struct norm_chunk *chunk, ptx_val tid,
                                      ptx_val part, uint32_t parts);
+// A sum of squares (f64) times its tensor's weight: infinite where the sum is, also with a weight
+// of 0, which a tensor has that is not counted.
+ptx_val ptxk_norm_weighted(ptx_builder *b, const struct norm_spec *spec, ptx_val sum,
+                           ptx_val weight);
+
 // The tensor (u32) whose row this lane must read.
 ptx_val ptxk_norm_share_tensor(ptx_builder *b, const struct norm_tables *tables,
                                const struct norm_chunk *chunk, const struct norm_share *share,

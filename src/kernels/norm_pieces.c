@@ -182,7 +182,7 @@ static void sum_piece(ptx_builder *b, ptx_type dtype, void *user)
     ptx_comment(b, "the last element, and the weight");
     add_square(b, seen, sums[0], left, is_left);
     ptx_val sum = ptx_add(b, sums[0], sums[1]);
-    ptx_val weighted = ptx_mul(b, sum, piece->weight);
+    ptx_val weighted = ptxk_norm_weighted(b, to->n->spec, sum, piece->weight);
     ptx_set(b, to->total, ptx_add(b, to->total, weighted));
     if (reports)
         ptxk_norm_piece_report(b, to->n, piece, x, seen, sum);

@@ -172,7 +172,8 @@ void ptxk_norm_squares_sum(ptx_builder *b, struct norm_squares *n, ptx_val block
     if (n->accumulator.rows.type)
         ptxk_norm_accumulator_count(b, n, true);
     ptx_if (b, ptx_eq(b, n->tid, 0)) {
-        ptx_store(b, n->partials, k, ptxk_one_nan(b, ptx_mul(b, sum, n->weight)));
+        ptx_store(b, n->partials, k,
+                  ptxk_one_nan(b, ptxk_norm_weighted(b, n->spec, sum, n->weight)));
         if (!n->notes_scale) {
             ptx_if (b, ptx_eq(b, k, 0))
                 ptxk_norm_squares_note_scale(b, n);

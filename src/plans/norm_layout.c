@@ -35,6 +35,7 @@ static void count_elements(const struct norm_params *params, struct norm_layout 
         const struct ptx_clip_tensor *tensor = &params->tensors[t];
         layout->element_count += tensor->count;
         layout->gradient_bytes += tensor->count * ptx_type_bytes(tensor->dtype);
+        layout->spec.leaves_out |= tensor->uncounted;
         if (tensor->count)
             layout->spec.dtypes |= UINT32_C(1) << tensor->dtype;
         else

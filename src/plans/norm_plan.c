@@ -75,6 +75,28 @@ static ptx_status bind_kernels(struct norm_plan *plan, const ptx_builder *b)
     return status;
 }
 
+// Functions of a caller's must write the same code whenever they are called: the text is written
+// twice, for one target.
+static ptx_status check_again(const struct norm_plan *plan, const char *text)
+{
+    ptx_builder *again = ptxp_builder_create(plan->device);
+    ptx_status status = again ? PTX_OK : ptx_error_status();
+
+    if (again) {
+        ptxk_norm_emit(again, &plan->layout.spec);
+        const char *const second = ptx_builder_finish(again);
+        if (second && strcmp(text, second) != 0)
+            status = ptxd_fail(PTX_ERROR_INVALID,
+                               "the kernels of the %s: a function of a rule writes other code when "
+                               "it is called again: it is called several times, and must write the "
+                               "same each time; what changes its code belongs in user, with a rule "
+                               "for each",
+                               plan->hooks->name);
+    }
+    ptx_builder_destroy(&again);
+    return status;
+}
+
 static ptx_status load(struct norm_plan *plan)
 {
     static const struct ptx_module_params defaults;
@@ -85,10 +107,14 @@ static ptx_status load(struct norm_plan *plan)
     if (!b)
         return ptx_error_status();
     ptxk_norm_emit(b, &plan->layout.spec);
+    const char *const text = params->writes_again ? ptx_builder_finish(b) : NULL;
+    ptx_status status = text ? check_again(plan, text) : PTX_OK;
     snprintf(what, sizeof what, "the kernels of the %s", plan->hooks->name);
-    plan->module = ptxp_load(plan->device, b, what, params->module ? params->module : &defaults,
-                             params->stream);
-    const ptx_status status = plan->module ? bind_kernels(plan, b) : ptx_error_status();
+    if (!status)
+        plan->module = ptxp_load(plan->device, b, what, params->module ? params->module : &defaults,
+                                 params->stream);
+    if (!status)
+        status = plan->module ? bind_kernels(plan, b) : ptx_error_status();
     ptx_builder_destroy(&b);
     return status;
 }

@@ -71,6 +71,7 @@ struct norm_params {
     bool measure_only;                  // runs end with the records
     bool may_pack;                      // small tensors may share chunks
     bool has_turns;                     // the plan's first kernel has a turn for each chunk
+    bool writes_again;                  // functions of a caller write some of the kernels
     unsigned last_blocks, last_threads; // of norm_spec
     const void *own;                    // norm_spec.own
     // With reports: the rows of tensors, whose places in the whole are set; NULL: each is whole.

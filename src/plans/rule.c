@@ -222,20 +222,24 @@ static void own_copy(const struct ptx_rule *rule, struct ptxk_own_rule *own)
 // Calls functions of C again, which may keep something from one call to another.
 static ptx_status try_again(const struct ptx_rule *rule, const char *text)
 {
-    ptx_builder *second = new_builder(), *apart = new_builder();
+    enum { MORE = 9 }; // ten calls in all are compared
+    ptx_builder *apart = new_builder();
     ptx_status status = PTX_OK;
     struct ptxk_own_rule own;
 
-    ptx_rule_emit(second, rule);
-    const char *const again = finished(second, &status);
-    if (again)
-        status = check_again(rule->own.rule.name, text, again);
+    for (unsigned k = 0; k < MORE && !status; k++) {
+        ptx_builder *next = new_builder();
+        ptx_rule_emit(next, rule);
+        const char *const again = finished(next, &status);
+        if (again)
+            status = check_again(rule->own.rule.name, text, again);
+        ptx_builder_destroy(&next);
+    }
     if (!status) {
         own_copy(rule, &own);
         ptxk_own_rule_emit_apart(apart, &own);
         finished(apart, &status);
     }
-    ptx_builder_destroy(&second);
     ptx_builder_destroy(&apart);
     return status;
 }

@@ -275,6 +275,7 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params, int
         .last_threads = spec->threads,
         .may_pack = !spec->accumulates && !spec->clips_units && !ptxk_step_has_matrices(spec),
         .has_turns = spec->accumulates,
+        .writes_again = ptxp_step_calls_functions(params),
         .own = spec,
         .places = layout->places,
     };

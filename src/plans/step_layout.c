@@ -28,6 +28,16 @@ const struct ptxk_step_rule *ptxp_step_rule_of(const struct ptx_step_group *grou
     return group->own_rule ? &group->own_rule->own.rule : ptxk_step_rule_of(group->rule);
 }
 
+bool ptxp_step_calls_functions(const struct ptx_step_params *params)
+{
+    for (uint32_t g = 0; g < params->group_count; g++) {
+        const ptx_rule *const rule = params->groups[g].own_rule;
+        if (rule && !rule->own.params.program)
+            return true;
+    }
+    return false;
+}
+
 ptx_type ptxp_step_gradient_type(const struct ptx_step_tensor *tensor)
 {
     return tensor->gradient_dtype == PTX_NONE ? tensor->dtype : tensor->gradient_dtype;

@@ -147,6 +147,8 @@ bool ptxp_step_has_clock(const struct ptx_step_tensor *tensor);
 
 // The rule of a group.
 const struct ptxk_step_rule *ptxp_step_rule_of(const struct ptx_step_group *group);
+// Whether C functions of a caller's rule write some of the kernels.
+bool ptxp_step_calls_functions(const struct ptx_step_params *params);
 ptx_type ptxp_step_gradient_type(const struct ptx_step_tensor *tensor);
 // The elements of each absmax of a tensor; 0 if its format has none.
 uint64_t ptxp_step_scales(const struct ptx_step_tensor *tensor);

@@ -316,6 +316,12 @@ static bool statement_ok(struct asm_text *t)
                 t->first = t->first == PTX_SPACE_GENERIC ? k : t->first;
                 t->last = k;
             }
+    if (ptxb_asm_is(t->s->name, "cp.async") && !ptxb_asm_is(t->s->name, "cp.async.bulk") &&
+        has(t->s->name, ".L2::cache_hint"))
+        return FAIL_NAME(t,
+                         "can become an illegal instruction on sm_90, sm_100 and sm_103 by %s; "
+                         "leave the hint out, or load with it and store to shared memory",
+                         "ptxas before 13.4");
     if (facts & ASM_LEAVES)
         return FAIL_NAME(t, "leaves the text; %s does that", "ptx_return_if()");
     if (facts & ASM_BRANCH && !ptxb_asm_is(t->s->name, "brx") && !any_leads(t, t->s, NULL))

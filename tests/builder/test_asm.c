@@ -196,6 +196,12 @@ TEST(texts_are_refused)
     REFUSED(ptx_asm(b, "bra away;"), "a branch to 'away' leaves the text");
     REFUSED(ptx_asm(b, "{ here: @%0 bra.uni her; }", .in = { p }),
             "a branch to 'her' leaves the text");
+    REFUSED(
+        ptx_asm(b, "cp.async.ca.shared.global.L2::cache_hint [a], [%0], 8, 0;", .at = { m }),
+        "'cp.async.ca.shared.global.L2::cache_hint' can become an illegal instruction on sm_90");
+    REFUSED(ptx_asm(b, "cp.async.cg.shared.global.L2::cache_hint.L2::128B [a], [%0], 16, 0;",
+                    .at = { m }),
+            "by ptxas before 13.4; leave the hint out");
     REFUSED(ptx_asm(b, "ret;"), "'ret' leaves the text; ptx_return_if() does that");
     REFUSED(ptx_asm(b, "@%0 exit;", .in = { p }), "'exit' leaves the text");
     REFUSED(ptx_asm(b, ".reg .u32 t;"), "'.reg' outside of { }");

@@ -30,6 +30,7 @@ static void fail_one_call(struct scene *scene, size_t i, int call, bool reported
         assert_int_equal(ptx_error_code(), CUDA_ERROR_UNKNOWN);
         assert_message("CUDA_ERROR_UNKNOWN (999)");
         assert_message(failed);
+        assert_int_equal(strncmp(ptx_error_message(), "ptx_", 4), 0);
     } else if (reported) {
         fail_msg("%s: failing %s, call %d, was not reported", operations[i].name, failed, call);
     }
@@ -73,9 +74,9 @@ TEST(each_driver_call_fails_once_in_a_callers_context)
     assert_int_equal(emulator.cuCtxDestroy_v2(context), CUDA_SUCCESS);
 }
 
-/// The first driver call of each function returns the fault of an earlier kernel: the message names
-/// the function.
-TEST(each_function_meets_an_earlier_fault)
+/// The first driver call of each function fails, and returns the fault of an earlier kernel: both
+/// messages name the function.
+TEST(each_function_is_named)
 {
     struct scene scene = scene_create();
     CUdeviceptr data = ptx_buffer_address(scene.buffer);
@@ -94,6 +95,9 @@ TEST(each_function_meets_an_earlier_fault)
     char host[8];
 #define MEETS(call, ...)                                                                           \
     do {                                                                                           \
+        fail_call(CUDA_ERROR_UNKNOWN, 1);                                                          \
+        (void)call(__VA_ARGS__);                                                                   \
+        assert_error(PTX_ERROR_DRIVER, #call ": could not ");                                      \
         fail_call(CUDA_ERROR_LAUNCH_FAILED, 1);                                                    \
         (void)call(__VA_ARGS__);                                                                   \
         fail_call(CUDA_SUCCESS, 0);                                                                \

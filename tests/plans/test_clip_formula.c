@@ -317,6 +317,49 @@ TEST(test_infinite_gradient)
     }
 }
 
+// A tensor that is not counted, in a chunk with others or of its own: infinity makes the norm
+// infinite, NaN makes it NaN, and finite elements leave it.
+TEST(test_not_finite_and_uncounted)
+{
+    enum { MOST = 40000, ALONE = 8 };
+    static float gradient[MOST + ALONE];
+    static const size_t counts[] = { 2, MOST };
+    static const float elements[] = { 3e38f, -INFINITY, NAN };
+    OWNED(ptx_buffer) *memory = made(ptx_buffer_create(gpu.device, sizeof gradient));
+    const CUdeviceptr at = ptx_buffer_address(memory);
+
+    for (unsigned k = 0; k < 2; k++)
+        for (unsigned e = 0; e < 3; e++)
+            for (unsigned reports = 0; reports < 2; reports++) {
+                const struct ptx_clip_tensor tensors[] = {
+                    { .data = at, .count = 1, .dtype = PTX_F32 }, // the norm is 3
+                    { .data = at + ALONE * sizeof *gradient,
+                      .count = counts[k],
+                      .dtype = PTX_F32,
+                      .uncounted = true },
+                };
+                struct ptx_clip_record record;
+                OWNED(ptx_buffer) *rows =
+                    made(ptx_buffer_create(gpu.device, 2 * sizeof(struct ptx_gradient_report)));
+                OWNED(ptx_clip_plan) *plan = clip_create(&(struct ptx_clip_params) {
+                    .tensors = tensors,
+                    .tensor_count = 2,
+                    .max_norm = 1,
+                    .reports_at = reports ? ptx_buffer_address(rows) : 0,
+                    .stream = gpu.stream });
+                memset(gradient, 0, sizeof gradient);
+                gradient[0] = 3;
+                gradient[ALONE + 1] = elements[e];
+                require(ptx_buffer_upload(memory, 0, gradient, sizeof gradient, gpu.stream));
+                require(ptx_clip_plan_run(plan, gpu.stream));
+                require_done(ptx_clip_plan_read(plan, 0, 1, &record, NULL, gpu.stream));
+                assert_int_equal(record.found_inf, e != 0);
+                assert_true(e == 0   ? record.norm == 3
+                            : e == 1 ? isinf(record.norm)
+                                     : isnan(record.norm));
+            }
+}
+
 int main(void)
 {
     if (getenv("PTXGEN_TEST_FILTER"))

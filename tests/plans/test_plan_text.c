@@ -90,6 +90,7 @@ TEST(test_targets_of_clip)
     for (size_t k = 0; ptx_target_at(k, &target, NULL); ++k)
         for (size_t s = 0; s < 3; ++s, ++variant) {
             fill(tensors, sets[s], counts[variant % 3]);
+            tensors[1].uncounted = variant / 3 % 2;
             clip_assemble(&(struct ptx_clip_params) { .tensors = tensors,
                                                       .max_norm = 1,
                                                       .tensor_count = TENSORS,
@@ -120,7 +121,8 @@ TEST(test_targets_packed)
             struct ptx_clip_description d;
             for (size_t t = 0; t < MANY; ++t)
                 tensors[t] = (struct ptx_clip_tensor) { .count = variant % 2 ? 7000 : 20,
-                                                        .dtype = sets[s][t % TENSORS] };
+                                                        .dtype = sets[s][t % TENSORS],
+                                                        .uncounted = variant / 3 % 2 };
             params.nonfinite = (ptx_nonfinite)(variant / 3 % 3);
             params.update = variant % 2 ? &update : NULL;
             require(ptx_clip_describe(&params, &d));

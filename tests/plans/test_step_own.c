@@ -284,6 +284,91 @@ TEST(test_sixteen_scalars)
     }
 }
 
+// ---- functions that count their calls -----------------------------------------------------------
+
+// How often each function of a rule was called, and which writes other code from when on.
+enum { OF_ONCE, OF_REDUCE, OF_SUMS, OF_UPDATE, FUNCTIONS };
+static unsigned times[FUNCTIONS], changes, after;
+
+static bool turns(unsigned function)
+{
+    return ++times[function] > after && changes == function;
+}
+
+static void turning_once(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    clock->c[0] = ptx_sub(b, clock->scalar[0], ptx_rule_power(b, clock->scalar[0], clock->t));
+    if (turns(OF_ONCE))
+        clock->c[0] = ptx_mul(b, clock->scalar[0], ptx_f64(2));
+}
+
+static void turning_reduce(ptx_builder *b, struct ptx_rule_element *e)
+{
+    ptx_val gg = ptx_mul(b, e->g, e->g);
+
+    e->term[0] = turns(OF_REDUCE) ? e->g : gg;
+}
+
+static void turning_of_sums(ptx_builder *b, struct ptx_rule_sums *s)
+{
+    ptx_val root = ptx_sqrt(b, s->sum[0]);
+
+    s->c[1] = ptx_max(b, root, ptx_f64(turns(OF_SUMS) ? 2 : 1));
+}
+
+static void turning_update(ptx_builder *b, struct ptx_rule_element *e)
+{
+    ptx_val share = ptx_rule_div(b, e->g, e->c[1]);
+    ptx_val way = ptx_mul(b, share, e->c[0]);
+
+    e->new_p = ptx_sub(b, e->p, turns(OF_UPDATE) ? share : way);
+}
+
+// A rule, or a plan with it, is refused wherever two calls of one text, or of two, write other
+// code.
+TEST(test_functions_that_count_their_calls)
+{
+    enum { FEW = 13, CALLS = 60 };
+    const struct ptx_rule_params params = { .name = "turning",
+                                            .scalars = { { "lr" } },
+                                            .once = turning_once,
+                                            .sums = 1,
+                                            .reduce = turning_reduce,
+                                            .of_sums = turning_of_sums,
+                                            .update = turning_update };
+    OWNED(ptx_buffer) *memory = ptx_buffer_create(gpu.device, 4096);
+    const CUdeviceptr at = ptx_buffer_address(memory);
+    struct ptx_step_tensor tensor = {
+        .parameter = at, .gradient = at + 1024, .step = at + 2048, .count = 100, .dtype = PTX_F32
+    };
+
+    for (changes = 0; changes < FUNCTIONS; changes++) {
+        unsigned refused = 0, plans = 0;
+        for (after = 1; after < CALLS; after += after < FEW ? 1 : 7) {
+            memset(times, 0, sizeof times);
+            OWNED(ptx_rule) *rule = ptx_rule_create(&params);
+            const unsigned created = times[changes];
+            assert_true(rule != NULL || created > after);
+            if (!rule)
+                continue;
+            struct ptx_step_group group = { .own_rule = rule, .hyper = { .lr = 0.5 } };
+            OWNED(ptx_step_plan) *plan = ptx_step_plan_create(
+                gpu.device, &(struct ptx_step_params) { ONE_TENSOR(tensor, group), .max_norm = 1,
+                                                        .stream = gpu.stream });
+            const bool differs = after > created && after < times[changes];
+            if ((plan == NULL) != differs)
+                fail_msg("function %u turns after %u calls of %u and %u: the plan is %s", changes,
+                         after, created, times[changes], plan ? "created" : "refused");
+            if (!plan)
+                assert_non_null(
+                    strstr(ptx_error_message(), "a function of a rule writes other code"));
+            refused += !plan;
+            plans += plan != NULL;
+        }
+        assert_true(refused && plans);
+    }
+}
+
 // ---- rules as data ------------------------------------------------------------------------------
 
 // p = p - lr * g, m = m + 1; with all of it in a copy that tests change.

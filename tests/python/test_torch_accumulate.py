@@ -2,6 +2,8 @@
 """Gradients of micro-batches, summed by ptxgen.torch's optimizers."""
 
 import collections
+import contextlib
+import gc
 import math
 import weakref
 
@@ -9,6 +11,7 @@ import ptxgen
 import ptxgen.torch as pt
 import pytest
 import torch
+from ptxgen import optimizers
 from torch_parts import DEVICE, give, needs, parameters, run, same
 
 
@@ -56,6 +59,115 @@ def test_parts_without_elements():
             p.grad = torch.ones_like(p)
         optimizer.step()
         assert all((p == -1).all() for p in params)
+
+
+@pytest.mark.parametrize("make", [
+    lambda params: pt.AdamW(params, lr=1e-2), lambda params: pt.AdamW(params, lr=1e-2, guards=pt.Guards(limit=1e6)),
+    lambda params: pt.Optimizer(params, optimizers.schedule_free_adamw, lr=1e-2, max_grad_norm=1.0)])
+def test_parts_without_elements_count_as_others(make):
+    """Each step that is taken in which they had a gradient: there, or in a micro-batch before."""
+    with_elements, without = (torch.nn.Parameter(torch.ones(n, 4, device=DEVICE)) for n in (1, 0))
+    alone, other = (torch.nn.Parameter(torch.ones(n, 4, device=DEVICE)) for n in (0, 3))
+    pair, optimizer = (with_elements, without), make([with_elements, without, alone, other])
+    states = optimizer.state
+    taken = 0
+    for turn, batches in enumerate([(True,), (True, False), (False,), (False, True, False), (True, True), (True, False),
+                                    (False, False), (True, False)]):
+        other.grad = torch.ones_like(other)
+        bad = turn == 5
+        for k, there in enumerate(batches):
+            for p in pair if there else ():
+                p.grad = torch.full_like(p, math.inf if bad else 1.0)
+            if k + 1 < len(batches):
+                optimizer.accumulate()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        taken += any(batches) and not bad
+        counts = [float(states[p]["step"]) for p in pair]
+        assert counts == [taken] * 2 and alone not in states, turn
+        if "clock" in states[without]:
+            assert torch.equal(states[without]["clock"], states[with_elements]["clock"]), turn
+        if turn == 1:  # sums and counts stay where plans change
+            for p in pair:
+                p.grad = torch.ones_like(p)
+            optimizer.accumulate()
+            saved = states[without]
+            states[without] = {name: one.clone() for name, one in saved.items()} if "clock" not in saved else saved
+            optimizer.param_groups[0]["maximize"] = True
+            optimizer.step()
+            taken += 1
+
+
+@contextlib.contextmanager
+def capturing(optimizer):
+    """Calls within it are noted as captured. On the emulator they are launched, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        for part in optimizer._engine()._parts:
+            patch.setattr(part.device, "capturing", lambda: True)
+        yield
+
+
+def replay(optimizer, gradients):
+    """A graph's launches: no call of the optimizer."""
+    for part in optimizer._engine()._captured:
+        part.plan.set_addresses({k: {"gradient": g.data_ptr()} for k, g in enumerate(gradients)}, stream=part.device.stream())
+        part.plan.accumulate(part.device.stream())
+        part.device.done(part.device.stream())
+
+
+@pytest.mark.parametrize("lost", ["all", "one", "their dict"])
+def test_sums_of_replays_stay_where_states_are_lost(lost):
+    """An accumulate() in a graph is replayed after steps, and states are dropped: the next step is that of the sums."""
+    params, twins = parameters(), parameters()
+    both = [(some, pt.AdamW(some, lr=1e-2, max_grad_norm=1.0)) for some in (params, twins)]
+    for some, one in both:
+        give(some, 0)
+        one.accumulate()
+        give(some, 1)
+        one.step()
+        give(some, 2)
+    (_, optimizer), (_, twin) = both
+    gradients = [p.grad for p in params]
+    with capturing(optimizer):
+        optimizer.accumulate()
+    for turn in range(2):
+        optimizer.step()
+        for p, gradient in zip(twins, gradients):
+            p.grad = 2 * gradient if turn else gradient
+        twin.step()
+        assert same(params, twins) and float(optimizer.grad_norm) == float(twin.grad_norm)
+        for some, one in both if not turn else ():
+            if lost == "all":
+                one.state.clear()
+            elif lost == "one":
+                del one.state[some[1]]
+            else:
+                one.state = collections.defaultdict(dict)
+        for _ in range(2):
+            replay(optimizer, gradients)
+
+
+def test_what_graphs_launch_stays():
+    """A graph launches the plan of its capture, where states were replaced, settings changed and others loaded, too."""
+    params = parameters()
+    optimizer = pt.SGD(params, lr=1.0, momentum=0.5)
+    run(optimizer, params)
+    give(params, 1)
+    with capturing(optimizer):
+        optimizer.step()
+    plan = weakref.ref(optimizer._engine()._parts[0].plan)
+    optimizer.state[params[1]]["momentum_buffer"] = optimizer.state[params[1]]["momentum_buffer"].clone()
+    run(optimizer, params)
+    assert optimizer._engine()._parts[0].plan is plan()  # with other addresses, of memory that this keeps
+    kept = weakref.ref(optimizer._engine()._parts[0])
+    optimizer.param_groups[0]["nesterov"] = True  # another
+    run(optimizer, params)
+    assert optimizer._engine()._parts[0].plan is not plan()
+    for _ in range(2):
+        optimizer.load_state_dict(optimizer.state_dict())
+        run(optimizer, params)
+        gc.collect()
+    assert plan() is not None and kept() is not None
 
 
 def test_gradients_that_come_later_and_never():

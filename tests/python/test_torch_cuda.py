@@ -123,6 +123,48 @@ def test_micro_batches_in_a_graph():
     assert same(*results)
 
 
+def test_sums_of_a_graph():
+    """Replays of an accumulate(), and then a step outside, where states were dropped meanwhile, too. In a graph of its
+    own, a step counts parts without elements as others, and only where there were sums."""
+    shapes = [(8, 5), (300,), (0, 4), (5000,)]
+    both = [(some, pt.AdamW(some, lr=1e-2, max_grad_norm=1.0)) for some in (parameters(shapes=shapes), parameters(shapes=shapes))]
+    for some, one in both:
+        for seed in range(2):
+            give(some, seed)
+            one.step() if seed else one.accumulate()
+    (params, optimizer), (twins, twin) = both
+    static = [torch.zeros_like(p) for p in params]
+
+    def work():
+        for p, gradient in zip(params, static):
+            p.grad = gradient
+        optimizer.accumulate()
+
+    run = replays(work)
+    for p in params:
+        p.grad = None
+    for turn in range(4):
+        give(twins, 10 + turn)
+        for gradient, q in zip(static, twins):
+            gradient.copy_(q.grad)
+        run()
+        if turn == 1:
+            optimizer.state.clear(), twin.state.clear()
+        elif turn == 2:
+            del optimizer.state[params[1]], twin.state[twins[1]]
+        optimizer.step()
+        twin.step()
+        assert same(params, twins) and float(optimizer.grad_norm) == float(twin.grad_norm)
+        assert [float(optimizer.state[p]["step"]) for p in params] == [float(twin.state[q]["step"]) for q in twins]
+    step = replays(optimizer.step)
+    for k in range(4):
+        if k < 3:
+            run()
+        step()
+    torch.cuda.synchronize()
+    assert [float(optimizer.state[p]["step"]) for p in params] == [6.0, 5.0, 6.0, 6.0]
+
+
 @pytest.mark.parametrize("make", [pt.AdamW, pt.Muon])
 def test_factors_in_a_graph(make):
     """Replays take the factors that the caller has written since."""

@@ -318,6 +318,35 @@ def test_states_that_share_memory(state, message):
     assert not same(params, before)
 
 
+def test_states_in_gradients():
+    """Found behind another gradient within the first, and in one whose elements lie in another order; a state beside
+    gradients, or between the elements of one that has gaps, is none of them."""
+    base = torch.zeros(1000, device=DEVICE)
+    for k, (gradients, state, shares) in enumerate([
+            ([base[:300], base[8:18]], base[100:400], True), ([base[:300], base[8:18]], base[300:600], False),
+            ([base[400:700], base[8:18]], base[100:400], False), ([base[399:699], base[8:18]], base[100:400], True),
+            ([base[:600:2], base[700:710]], base[1:301], False)]):
+        params = [torch.nn.Parameter(torch.ones(n, device=DEVICE)) for n in (300, 10)]
+        optimizer = pt.SGD(params, lr=1.0, momentum=0.9)
+        run(optimizer, params)
+        for p, gradient in zip(params, gradients):
+            p.grad = gradient
+        optimizer.state[params[0]]["momentum_buffer"] = state
+        if shares:
+            with pytest.raises(ValueError, match="momentum_buffer of parameter 0 and grad of parameter 0 share memory"):
+                optimizer.step()
+        else:
+            optimizer.step()
+            assert float(optimizer.state[params[0]]["step"]) == 2, k
+    lies = torch.nn.Parameter(torch.ones(8, 5, device=DEVICE).t())
+    optimizer = pt.SGD([lies], lr=1.0, momentum=0.9)
+    lies.grad = torch.zeros(8, 5, device=DEVICE).t()
+    optimizer.step()
+    optimizer.state[lies]["momentum_buffer"] = lies.grad.detach()
+    with pytest.raises(ValueError, match="momentum_buffer of parameter 0 and grad of parameter 0 share memory"):
+        optimizer.step()
+
+
 @pytest.mark.parametrize("other", [
     lambda: pt.AdamW(parameters(shapes=[(8, 5), (7,)]), lr=0.5),  # the second state does not fit
     lambda: pt.SGD(parameters(shapes=SHAPES), lr=0.5, momentum=0.9)])

@@ -10,6 +10,7 @@ import torch
 from torch_parts import DEVICE, ON_EMULATOR, needs
 from rank_parts import GPUS, backward, close, full, model, over_ranks, pytestmark, sharded  # noqa: F401
 from ranks import on_ranks
+from ptxgen import optimizers
 from ptxgen.torch import _shortcuts, clip
 
 try:
@@ -425,6 +426,56 @@ def test_no_gradient_yet(rank):
         assert ours.grad_norm.item() == torch.tensor(norm).item()
         assert ours.found_inf.item() == (norm == float("inf"))
     assert float(w.detach().abs().sum()) > 0
+
+
+@pytest.mark.parametrize("settings", [{}, dict(reports=True), dict(max_grad_norm=1e3), dict(rule="lamb")], ids=str)
+@over_ranks(2)
+def test_guards_before_a_gradient(rank, settings):
+    """Guards of a rank that has had no gradient yet see the steps of the others, and later decide as theirs."""
+    import torch.distributed as dist
+    w = torch.nn.Parameter(torch.zeros(4, device=DEVICE))
+    guards = pt.Guards(history=6)
+    kinds = dict(lr=0.1, guards=guards, process_group=dist.group.WORLD)
+    ours = (pt.Optimizer([w], getattr(optimizers, settings["rule"]), **kinds) if "rule" in settings else
+            pt.SGD([w], **kinds, **settings))
+    reasons = []
+    for step in range(13):
+        if step == 3:
+            ours.accumulate()
+        size = 9.0 if step == 7 else 1 + 0.01 * step
+        w.grad = torch.full((4,), size, device=DEVICE) if rank == 0 or step > 8 else None
+        ours.step()
+        ours.zero_grad()
+        reasons.append(int(guards.skipped))
+        states = [torch.empty_like(guards.state_dict()["state"]) for _ in range(2)]
+        dist.all_gather(states, guards.state_dict()["state"])
+        assert torch.equal(*states), step
+        if settings.get("reports"):
+            mine = 2 * size if rank == 0 or step > 8 else 0
+            assert float(ours.report(local=True).norm[0]) == pytest.approx(mine, rel=1e-6)
+    assert reasons[7] and not any(reasons[:7])
+
+
+@over_ranks(2)
+def test_infinity_in_copies(rank):
+    """One rank counts what both have: infinity there makes the norm infinite, NaN makes it NaN, as torch's."""
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    mesh = init_device_mesh(DEVICE, (2,))
+    for size in (3, 30000):
+        cut, copied = (torch.nn.Parameter(distribute_tensor(torch.ones(size, 2, device=DEVICE), mesh, [place]))
+                       for place in (Shard(0), Replicate()))
+        clipped = pt.SGD([cut, copied], lr=1.0, max_grad_norm=1.0)
+        for value in (1.0, -math.inf, math.nan):
+            whole = torch.ones(size, 2, device=DEVICE)
+            whole[1, 1] = value
+            cut.grad, copied.grad = (distribute_tensor(g.clone(), mesh, [place]) for g, place in
+                                     ((torch.ones_like(whole), Shard(0)), (whole, Replicate())))
+            clipped.step()
+            expected = (whole.double().square().sum() + 2 * size).sqrt()
+            assert float(clipped.grad_norm) == pytest.approx(float(expected), rel=1e-6, nan_ok=True)
+            assert float(clipped.found_inf) == (value != 1.0)
+            norm = pt.clip_grad_norm_([cut, copied], 1.0)
+            assert float(getattr(norm, "full_tensor", lambda: norm)()) == pytest.approx(float(expected), rel=1e-6, nan_ok=True)
 
 
 # ---- checkpoints

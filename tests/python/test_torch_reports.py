@@ -78,10 +78,37 @@ def test_reports_take_the_norm_and_have_numbers_without_names():
     check(report, [str(k) for k in range(len(params))], params)
     total = float(report.norm.square().sum().sqrt())
     assert total == pytest.approx(float(optimizer.grad_norm), rel=1e-6)
-    with pytest.raises(KeyError, match="'none' is none of report.names: 0, 1"):
+    with pytest.raises(KeyError, match="'none' is none of report.names: 0, 1, [0-9, ]*[0-9]\""):
         report["none"]
+    many = report._replace(names=[f"layers.{k}.weight" for k in range(100)])
+    with pytest.raises(KeyError, match="names: layers.0.weight, layers.1.weight, .*, layers.3.weight and 96 more\""):
+        many["none"]
+    with pytest.raises(KeyError, match="names: x{200} and 1 more\""):
+        report._replace(names=["x" * 200, "y"])["none"]
     with pytest.raises(TypeError, match="by the names of parameters"):
         report[params[0]]
+
+
+@pytest.mark.parametrize("how", ["accumulate", "settings", "another"])
+def test_a_skipped_step_of_another_plan(how):
+    """The rows of weights are those of the last step that was taken, whatever plan took it."""
+    params = parameters()
+    first = params[:4] if how == "another" else params
+    optimizer = pt.SGD(params, lr=0.1, momentum=0.9, reports=True)
+    run(optimizer, first)
+    before = optimizer.report()
+    give(params, 1)
+    params[1].grad[0] = math.nan
+    if how == "accumulate":
+        optimizer.accumulate()
+    elif how == "settings":
+        optimizer.param_groups[0]["maximize"] = True
+    optimizer.step()
+    after = optimizer.report()
+    assert float(optimizer.found_inf) == 1 and float(after.norm[1].isnan())
+    for field in ("weight_norm", "change_norm", "weight_largest"):
+        assert torch.equal(getattr(after, field), getattr(before, field))
+        assert bool((getattr(after, field)[:len(first)] > 0).any())
 
 
 def test_one_parameter():

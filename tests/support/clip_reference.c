@@ -57,6 +57,12 @@ static uint64_t turns_of(const struct ref_gradient *const *pieces, size_t count,
     return most;
 }
 
+/// A sum times its tensor's weight: 0 for one that is not counted, of which infinity stays.
+static double weighted(double sum, double weight)
+{
+    return isnan(sum * weight) ? sum : sum * weight;
+}
+
 /// The sums of a piece's threads, without its weight.
 static void piece_sums(const struct ref_gradient *x, size_t team, double thread[THREADS])
 {
@@ -95,7 +101,7 @@ static double sum_of_pack(const struct ref_gradient *const *pieces, size_t count
         double *own = thread + k % (THREADS / team) * team;
         piece_sums(x, team, sums);
         for (size_t l = 0; l < team; ++l)
-            own[l] += sums[l] * x->weight;
+            own[l] += weighted(sums[l], x->weight);
     }
     return ref_block_sum(thread, THREADS);
 }
@@ -117,9 +123,10 @@ static void add_chunk(struct chunks *c, const struct ref_gradient *x, uint64_t b
                                      .gradient = x->data,
                                      .columns = x->columns };
     if (c->partials)
-        c->partials[c->count] = one_nan((x->columns ? ref_units_chunk_sum(&units, begin, end)
-                                                    : ref_chunk_sum(x->type, x->data, begin, end)) *
-                                        x->weight);
+        c->partials[c->count] =
+            one_nan(weighted(x->columns ? ref_units_chunk_sum(&units, begin, end)
+                                        : ref_chunk_sum(x->type, x->data, begin, end),
+                             x->weight));
     ++c->count;
 }
 

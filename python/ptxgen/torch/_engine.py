@@ -59,9 +59,10 @@ def _capturing(groups: List[Any]) -> bool:
 class Engine:
     """The plans of an optimizer, for what its parameters and states were at the last step."""
 
-    def __init__(self) -> None:
+    def __init__(self, previous: Optional["Engine"] = None) -> None:
         self._parts: List[Part] = []
-        self._captured: List[Part] = []  # graphs launch their plans
+        # Graphs launch their plans: these stay, with what they use, whatever becomes of the optimizer's states.
+        self._captured: List[Part] = [] if previous is None else previous._captured
         self._key: Optional[_Key] = None
         self._of_params: Any = None  # identities of the parameters in it
         self._kept: List[Any] = []  # the objects of the key
@@ -81,6 +82,7 @@ class Engine:
         # Parameters that have sums, by identity: those of plans that are gone, and whether those of `_parts` have some.
         self._summed: Dict[int, Tensor] = {}
         self._adds = False
+        self._replayed: Dict[int, Tensor] = {}  # those that may have some, as graphs have an accumulate() of them
 
     @property
     def has_sums(self) -> bool:
@@ -136,6 +138,8 @@ class Engine:
         for part in self._parts:
             stream = part.device.stream()
             self._note_capture(part)
+            if part.captured and part.device.capturing():
+                self._replayed.update((id(p), p) for p in part.parameters)
             part.move(stream)
             part.accumulate(stream)
             part.device.done(stream)
@@ -180,6 +184,8 @@ class Engine:
             part.follow(owner, stream)
             part.take_amp(scale, found_inf)
             part.follow_parameters(stream)
+            if part.empty:
+                part.keep_clocks()
             if not part.key.phases:
                 part.plan.run(stream)
                 part.device.done(stream)
@@ -286,6 +292,9 @@ class Engine:
         by_device: Dict[torch.device, List[int]] = {}
         for k, item in enumerate(items):
             by_device.setdefault(item.local.device, []).append(k)
+        alone = self._device_of(params)
+        if not items and norm and reduced.group is not None and owner.guards is not None and _device.of(alone):
+            by_device[alone] = []  # guards see the steps that other ranks take
         over_ranks = _over_ranks.OverRanks.made(owner, params, asked, ())  # the plans are not made yet
         self._exchange(owner, groups, params, asked)
         phases = (norm and (reduced.group is not None or len(by_device) > 1) or over_ranks is not None
@@ -300,6 +309,7 @@ class Engine:
         for part in self._parts:  # what is dropped must not be at work
             if id(part.plan) not in kept and not part.captured:
                 part.device.gpu.synchronize(part.device.stream())
+        self._captured += [part for part in parts if part.captured]  # a plan that has other addresses now
         self._parts, self._norm, self._group = parts, norm, reduced.group if norm else None
         self._over_ranks = over_ranks and _over_ranks.OverRanks.made(owner, params, asked, parts)
         self._idle = [p for k, p in enumerate(params) if k not in planned]
@@ -335,7 +345,8 @@ class Engine:
                 raise ValueError(f"parameter {k} is parameter {seen[id(parameter)]} again")
             seen[id(parameter)] = k
             entry = owner.state.get(parameter)
-            if grads[k] is None and not entry and id(parameter) not in self._summed:
+            summed = id(parameter) in self._summed or id(parameter) in self._replayed
+            if grads[k] is None and not entry and not summed:
                 continue
             given = names[k]
             name = k if given is None else zlib.crc32(given.encode())
@@ -394,7 +405,11 @@ class Engine:
         """Where results are: of the first plan, or else of a parameter that a plan could have."""
         if self._parts:
             return self._parts[0].device.device  # type: ignore[no-any-return]
-        return next(filter(_device.of, (local(p).device for p in self._params)), torch.device("cpu"))
+        return self._device_of(self._params)
+
+    @staticmethod
+    def _device_of(params: List[Tensor]) -> torch.device:
+        return next(filter(_device.of, (local(p).device for p in params)), torch.device("cpu"))
 
     def found_inf(self) -> Optional[Tensor]:
         if not self._parts:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from typing import Any, Optional, Sequence, Tuple
 
 import torch
@@ -28,31 +29,46 @@ def check_item(item: Any, name: str) -> None:
         raise ValueError(f"{item.what} {why}")
 
 
+# Of a tensor: its device, its first byte and the one behind its last; then its parameter, and what it is of it.
+_Place = Tuple[str, int, int, str, str]
+
+
+def _place(what: str, name: str, tensor: Tensor) -> _Place:
+    at = tensor.data_ptr()
+    return str(tensor.device), at, at + tensor.numel() * tensor.element_size(), what, name
+
+
 def check_apart(items: Sequence[Any], gradients: Sequence[Any]) -> None:
     """Whether no two parameters and states share memory, in which the later step would be lost, nor states with
-    gradients, which are read."""
-    places = []
-    for item in items:
-        places.append((item.what, "", item.local))
-        places += [(item.what, name, local(item.states[name])) for name in item.stored()[1:]]
-    _check_neighbours(places)
-    given = [(item.what, "grad", local(g)) for item, g in zip(items, gradients) if isinstance(g, Tensor)]
-    _check_neighbours(places + [one for one in given if one[2].layout is torch.strided and one[2].is_contiguous()])
-
-
-def _check_neighbours(places: Sequence[Tuple[str, str, Tensor]]) -> None:
-    """check_apart() of tensors, each with its parameter, and what it is of it."""
-    found = sorted((str(one.device), one.data_ptr(), k) for k, (_, _, one) in enumerate(places) if one.numel())
-    for (device, at, k), (other, after, m) in zip(found, found[1:]):
-        (what, name, here), (second, beside, _) = places[k], places[m]
-        if device != other or at + here.numel() * here.element_size() <= after:
+    gradients, which are read. Gradients may be parameters, and one another."""
+    places = [_place(item.what, name, one) for item in items
+              for name, one in [("", item.local), *((name, local(item.states[name])) for name in item.stored()[1:])]
+              if one.numel()]
+    places.sort()
+    for one, beside in zip(places, places[1:]):
+        if one[0] == beside[0] and beside[1] < one[2]:
+            raise _share(one, beside)
+    states = [one for one in places if one[4]]
+    begins = [one[:2] for one in states]
+    for item, gradient in zip(items, gradients):
+        given = local(gradient) if isinstance(gradient, Tensor) else None
+        if given is None or given.layout is not torch.strided or not given.numel():
             continue
-        if not name and not beside:
-            raise ValueError(f"{what} and {second} share memory: give the optimizer one of them, or the tensor of which "
-                             "both are views")
-        if {name, beside} - {"", "grad"}:  # gradients may be parameters, and one another
-            raise ValueError(f"{name and name + ' of '}{what} and {beside and beside + ' of '}{second} share memory: give "
-                             "each state memory of its own, such as a clone()")
+        if not (given.is_contiguous() or _is_dense(given)):  # a step reads a copy of it
+            continue
+        place = _place(item.what, "grad", given)
+        k = bisect_left(begins, (place[0], place[2]))  # those before it begin before the gradient ends
+        if k and states[k - 1][0] == place[0] and states[k - 1][2] > place[1]:
+            raise _share(states[k - 1], place)
+
+
+def _share(one: _Place, other: _Place) -> ValueError:
+    (what, name), (second, beside) = one[3:], other[3:]
+    if not name and not beside:
+        return ValueError(f"{what} and {second} share memory: give the optimizer one of them, or the tensor of which "
+                          "both are views")
+    return ValueError(f"{name and name + ' of '}{what} and {beside and beside + ' of '}{second} share memory: give "
+                      "each state memory of its own, such as a clone()")
 
 
 def _is_dense(tensor: Tensor) -> bool:

@@ -91,10 +91,27 @@ class Sums:
 
     def of(self, item: Item, piece: int = 0) -> Tuple[int, int]:
         """The addresses of both, of an item or of its piece; 0 for a part without elements."""
-        here, pieces = item.local, item.pieces
-        counts = [here.numel()] if pieces is None else [one.elements for one in pieces]
+        counts = self._counts(item)
         if not counts[piece]:
             return 0, 0
+        starts, total, has = self._kept(item, counts)
+        return total.data_ptr() + 4 * starts[piece], has.data_ptr() + 8 * piece
+
+    def counter(self, item: Item) -> Tensor:
+        """Of an item without elements: how many gradients it had since the last step. Plans do not count them."""
+        return self._kept(item, self._counts(item))[2][:1]
+
+    def memory(self, item: Item) -> Tuple[Tensor, Tensor]:
+        """Of an item: what must stay as long as a plan that has it."""
+        return self._kept(item, self._counts(item))[1:]
+
+    @staticmethod
+    def _counts(item: Item) -> List[int]:
+        return [item.local.numel()] if item.pieces is None else [one.elements for one in item.pieces]
+
+    def _kept(self, item: Item, counts: List[int]) -> Tuple[List[int], Tensor, Tensor]:
+        """Where the pieces begin in the sums, the sums, and what they have."""
+        here = item.local
         # Each at a multiple of 16 bytes.
         starts = list(accumulate((-(-count // 4) * 4 for count in counts[:-1]), initial=0))
         size = starts[-1] + counts[-1]
@@ -104,7 +121,7 @@ class Sums:
             found = (item.parameter, torch.empty(size, dtype=torch.float32, device=here.device),
                      torch.zeros(2 * len(counts), dtype=torch.int32, device=here.device))
             self._of[id(item.parameter)] = found
-        return found[1].data_ptr() + 4 * starts[piece], found[2].data_ptr() + 8 * piece
+        return starts, found[1], found[2]
 
 
 @dataclass(frozen=True)
@@ -164,7 +181,7 @@ class Part:
         self.device, self.items, self.accumulators = device, items, sums
         self.exchanges = exchanges
         self.places: Dict[int, Any] = {}  # of matrices, by their exchange
-        self.groups = tuple(sorted({item.group for item in items}))
+        self.groups = tuple(sorted({item.group for item in items})) or (0,)  # without items: for guards alone
         self._note_parameters(gradients)
         self._keep_states()
         agc = tuple(owner._agc_of(owner.param_groups[g]) for g in self.groups)
@@ -172,6 +189,7 @@ class Part:
         self._prepare_looks()
         self.rates = [Rate(owner.param_groups[g]["lr"], device) for g in self.groups]
         rows = self._rows(owner)
+        self._keep_sums()
         self.clips = entries_of(owner.qk_clip, items, rows, self.starts)
         # Stay as long as the plan.
         self.factors = [one.factors for one in owner.qk_clip]
@@ -184,7 +202,15 @@ class Part:
             self._take(previous, rows, device.stream())
         else:
             self._make(owner, rows, device.stream())
+            if previous is not None and self.reports is not None and previous.reports is not None:
+                self.reports.take(previous.reports, self._rows_of(), previous._rows_of())
         self.weights_changed(device.stream())
+
+    def _rows_of(self) -> Dict[Tuple[int, int], int]:
+        """The rows of the plan by their parameters and pieces."""
+        starts = self.starts or range(len(self.items))
+        return {(id(item.parameter), m): start + m for item, start in zip(self.items, starts)
+                for m in range(1 if item.pieces is None else len(item.pieces))}
 
     def weights_changed(self, stream: int) -> None:
         """Norms of weights that a step has not left."""
@@ -215,6 +241,12 @@ class Part:
         self.kept = [state.detach() for state in states]
         self.watched = [state for state in states if state.numel()][-1:]
         self.watched_at = list(map(_data_ptr, self.watched))
+
+    def _keep_sums(self) -> None:
+        """The memory of the sums, as that of the states: a graph may have this plan, and another one other sums."""
+        sums = self.accumulators
+        self.sums_kept = [] if sums is None else list(map(sums.memory, self.items))
+        self.counters = [] if sums is None else [sums.counter(self.items[k]) for k in self.empty]
 
     def _prepare_looks(self) -> None:
         """What a step looks at, and where it was at the last one."""
@@ -378,7 +410,7 @@ class Part:
             params["sums_at"] = self.sums.data_ptr()
         self.rule_sums: Optional[Tensor] = None  # a row for each tensor of the plan
         if any(map(_over_ranks.has_sums, self.key.rules)):
-            self.rule_sums = torch.zeros((len(rows), _c.PTX_RULE_MAX_SUMS), dtype=torch.float64, device=self.device.device)
+            self.rule_sums = torch.zeros((max(len(rows), 1), _c.PTX_RULE_MAX_SUMS), dtype=torch.float64, device=self.device.device)
             params["rule_sums_at"] = self.rule_sums.data_ptr()
         self.matrix_sums: Optional[Tensor] = None
         if any(row.get("whole_rows") for row in rows):
@@ -545,9 +577,13 @@ class Part:
         return made
 
     def accumulate(self, stream: int) -> None:
-        """Launches what adds the gradients to their sums."""
+        """Launches what adds the gradients to their sums, and counts those without elements."""
         keep(self.plan.handle)
         check(c.ptx_step_plan_accumulate(self._handle, stream))
+        if self.counters:
+            had = [counter for k, counter in zip(self.empty, self.counters) if self.known[k]]
+            if had:
+                torch._foreach_add_(had, 1)
 
     def drop_gradients(self) -> None:
         """Sets them to None. Tensor by tensor takes longer than all the rest of a micro-batch."""
@@ -591,21 +627,33 @@ class Part:
             self.found_in.fill_(0.0) if found_inf is None else self.found_in.copy_(
                 found_inf.reshape(()))
 
+    def keep_clocks(self) -> None:
+        """The clocks of parameters without elements that have no gradient now: plans count them in each step."""
+        items = ((k, self.items[k]) for k in self.empty if not self.known[k])
+        self.clocks = {k: [(one, one.clone()) for one in map(item.states.get, ("step", "clock")) if one is not None]
+                       for k, item in items if isinstance(item.names, _formats.Names)}
+
     def count_empty(self, owner: Any) -> None:
-        """Counts the step of parameters of which this rank has nothing, as other ranks count it: a
-        checkpoint may have the count of any rank."""
-        steps = [self.items[k].states["step"] for k in self.empty  # plans count those of rules with a clock
-                 if self.known[k] and not isinstance(self.items[k].names, _formats.Names)]
+        """Counts the step of parameters of which this rank has nothing, as other ranks count it where there was a
+        gradient since the last step: a checkpoint may have the count of any rank."""
         found = self.found_out if self.key.norm else self.found_in
         taken = (found == 0).to(torch.float32)
         for one in self.key.guards:
             if one is not None:
                 taken = taken * (one.skipped_on(self.device.device) == 0)
-        for step in steps:
-            step.add_(taken)
-        for k in self.empty if owner.fp8 is not None else ():
-            if self.known[k]:
-                owner.fp8.count_empty(self.items[k].parameter, taken)
+        for n, k in enumerate(self.empty):
+            item, had = self.items[k], self.counters[n][0] != 0 if self.counters else None
+            for cell, before in self.clocks.get(k, ()):
+                cell.copy_(before if had is None else torch.where(had, cell, before))
+            if not self.known[k] and had is None:
+                continue
+            counted = taken if self.known[k] or had is None else taken * had
+            if not isinstance(item.names, _formats.Names):
+                item.states["step"].add_(counted)
+            if owner.fp8 is not None:
+                owner.fp8.count_empty(item.parameter, counted)
+        if self.counters:
+            torch._foreach_zero_(self.counters)
 
     def norm(self) -> Tensor:
         if self.device.device.type != "cuda":

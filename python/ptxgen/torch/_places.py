@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Tuple
 
 from torch import Tensor
 
@@ -24,6 +24,17 @@ def with_own(groups: List[Dict[str, Any]], own: List[Dict[str, Any]], names: Tup
              **{k: v for k, v in mine.items() if k in names}} for group, mine in zip(groups, own)]
 
 
+def listed(names: Iterable[Any], most: int = 80) -> str:
+    """Names for a message, as many as fit, and how many more there are."""
+    made = list(map(str, names))
+    length, end = 0, 0
+    while end < len(made) and (not end or length + len(made[end]) <= most):
+        length += len(made[end]) + 2
+        end += 1
+    more = f" and {len(made) - end} more" if end < len(made) else ""
+    return ", ".join(made[:end]) + more
+
+
 def place_of(key: Any, groups: List[Dict[str, Any]]) -> Tuple[int, int]:
     """Where the parameter that a dict has by this key is: its group's number, its own there."""
     found = ((g, list(group["params"]).index(key)) for g, group in enumerate(groups)
@@ -40,7 +51,7 @@ def check_keys(state: Dict[Any, Any], groups: List[Dict[str, Any]], own: List[Di
     for key, states in state.items():
         if isinstance(states, dict) and key not in known:
             raise ValueError(f"state has the key {key!r}, which is no parameter of param_groups: they have "
-                             f"{', '.join(map(repr, keys))[:80]}. Its states would be lost")
+                             f"{listed(map(repr, keys))}. Its states would be lost")
 
 
 def check_has(owner: Any, state_dict: Dict[str, Any]) -> None:

@@ -539,7 +539,7 @@ class Stepped(torch.optim.Optimizer):
         self._place_guards()
         if self.fp8 is not None and self.fp8.owner is None:
             self.fp8.bind(self)  # of a copy
-        self.__dict__.pop("_ptxgen_engine", None)
+        self.__dict__["_ptxgen_engine"] = Engine(self.__dict__.get("_ptxgen_engine"))
 
     def _check_states(self, states: Any, loaded: bool, group: Dict[str, Any]) -> None:
         """Whether loaded states are there, and are this optimizer's, before torch's look at them."""

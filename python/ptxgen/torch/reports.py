@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .. import _c
+from ._places import listed
 
 # Of each column its struct, its field there, and its type.
 _GRADIENT, _WEIGHT = _c.ptx_gradient_report, _c.ptx_weight_report
@@ -57,7 +58,7 @@ class Report(NamedTuple):
         try:
             k = self.names.index(name)
         except ValueError:
-            raise KeyError(f"{name!r} is none of report.names: {', '.join(self.names)[:80]}") from None
+            raise KeyError(f"{name!r} is none of report.names: {listed(self.names)}") from None
         return {field: columns[self._fields.index(field)][k] for field in _COLUMNS}
 
 
@@ -73,12 +74,23 @@ class Rows:
         at = self._bytes.data_ptr()
         return {"reports_at": at, "weight_reports_at": at + self._gradients}
 
+    def _of(self, struct: Any) -> Tensor:
+        """The bytes of its rows."""
+        rows = self._bytes[:self._gradients] if struct is _GRADIENT else self._bytes[self._gradients:]
+        return rows.view(-1, ctypes.sizeof(struct))
+
     def column(self, name: str) -> Tensor:
         struct, field, dtype = _COLUMNS[name]
-        rows = self._bytes[:self._gradients] if struct is _GRADIENT else self._bytes[self._gradients:]
         place = getattr(struct, field)
-        rows = rows.view(-1, ctypes.sizeof(struct))[:, place.offset:place.offset + place.size]
-        return _column(rows, dtype)
+        return _column(self._of(struct)[:, place.offset:place.offset + place.size], dtype)
+
+    def take(self, before: "Rows", rows: Dict[Any, int], rows_before: Dict[Any, int]) -> None:
+        """What the plan before has left, of what both have a row: a step that is skipped leaves it."""
+        both = [(k, rows_before[one]) for one, k in rows.items() if one in rows_before]
+        if both:
+            here, there = torch.tensor(both, dtype=torch.int64, device=self._bytes.device).unbind(1)
+            for struct in (_GRADIENT, _WEIGHT):
+                self._of(struct).index_copy_(0, here, before._of(struct).index_select(0, there))
 
 
 def _column(rows: Tensor, dtype: torch.dtype) -> Tensor:

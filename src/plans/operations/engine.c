@@ -282,9 +282,7 @@ static ptx_status compile(ptx_operations *operations, struct plan_call *call,
         status = fill_slot(operations, call, chosen, stream, slot);
         pthread_mutex_unlock(&operations->compiling);
     }
-    if (status)
-        ptxd_name_call(call->function);
-    return status;
+    return ptxd_named(status, call->function);
 }
 
 bool ptxp_operation_overlaps(const ptx_operations *operations)
@@ -310,9 +308,7 @@ static ptx_status launch(const ptx_operations *operations, const struct plan_cal
                                       .programmatic = chosen->launch->programmatic && overlaps,
                                       .args = args,
                                       .arg_count = slot->arg_count });
-    if (status)
-        ptxd_name_call(call->function);
-    return status;
+    return ptxd_named(status, call->function);
 }
 
 // ---- a call's parameters ------------------------------------------------------------------------
