@@ -333,7 +333,7 @@ class Float8Weights:
         k = None if table is None else table.at.get(id(parameter))
         if table is None or k is None:
             raise KeyError("the parameter has no codes in blocks: " + (
-                "Float8Weights has no blocks=" if self.blocks is None else
+                "Float8Weights has no blocks=" if self.blocks is None else why_not(parameter) or
                 "it is none of the optimizer's matrices, or not among Float8Weights' `parameters`" if self._block_tables
                 else "there are none before the first step or cast()"))
         made = _TYPES[self.format]
@@ -386,15 +386,18 @@ class Float8Weights:
         owner, loaded = self.owner, self._loaded
         if loaded is not None and (owner is None or loaded["scale"].numel() == len(self._wanted(owner))):
             return dict(loaded)
-        if not self._fit(owner):
-            return {}  # the next step begins histories anew
+        if not self.copies or not self._fit(owner):
+            return {}  # there are none, or the next step begins histories anew
         tables = list(self._tables.values())
         first = tables[0].scale.device
-        return {"scale": torch.cat([table.scale.to(first) for table in tables]),
-                "history": torch.cat([table.history.to(first) for table in tables], dim=1)}
+        return self._state(torch.cat([table.scale.to(first) for table in tables]),
+                           torch.cat([table.history.to(first) for table in tables], dim=1))
+
+    def _state(self, scale: Tensor, history: Tensor) -> Dict[str, Tensor]:
+        return {"scale": scale, "history": history, "largest": torch.tensor(_LARGEST[self.format])}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Takes a state_dict() of the same parameters, with a history of the same length."""
+        """Takes a state_dict() of the same parameters, of the same format and with a history of the same length."""
         given = {name: state_dict.get(name) for name in ("scale", "history")} if isinstance(state_dict, Mapping) else {}
         if isinstance(state_dict, Mapping) and not state_dict:
             return
@@ -403,16 +406,25 @@ class Float8Weights:
         if not all(isinstance(one, Tensor) and one.dtype is torch.float32 for one in given.values()) or not given:
             raise ValueError(f"fp8: what state_dict() of Float8Weights gives is needed, not {state_dict!r:.80}")
         scale, history = given["scale"].detach(), given["history"].detach()  # type: ignore[union-attr]
+        if not bool(history.any()):
+            return  # of copies=False: versions before had a state of it, with scales of 1
+        if not self.copies:
+            raise ValueError("fp8: the state is of delayed scaling, and with copies=False there is none")
+        formats = [name for name, largest in _LARGEST.items() if largest == float(state_dict.get("largest", 0))]
+        if formats not in ([], [self.format]):
+            raise ValueError(f"fp8: the state has scales of {formats[0]}, and this is {self.format}, whose largest code is "
+                             "another: begin anew, without 'fp8' in the dict")
         if history.shape != (self.history, scale.numel()):
-            raise ValueError(f"fp8: the state has a history of {tuple(history.shape)}, and this has {self.history} "
-                             "steps")
+            raise ValueError(f"fp8: the state has a history of {len(history)} steps, and this has {self.history}"
+                             if history.dim() == 2 and history.shape[1] == scale.numel() else
+                             f"fp8: the state has {scale.numel()} scales and a history of {tuple(history.shape)}")
         if not bool(((scale > 0) & scale.isfinite()).all()):
             raise ValueError("fp8: a scale of the state is 0, negative or not finite")
         owner = self.owner
         if not self._fit(owner) or scale.numel() != sum(len(table.parameters) for table in self.tables()):
             if owner is not None:
                 self._check_count(owner, scale.numel())
-            self._loaded = {"scale": scale.clone(), "history": history.clone()}
+            self._loaded = self._state(scale.clone(), history.clone())
             self.placings += 1
             return
         self._loaded = None
