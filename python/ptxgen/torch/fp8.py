@@ -248,11 +248,24 @@ class Float8Weights:
             self._refresh()
             return
         self._group = _ranks.reduction(wanted, owner.process_group).group
+        self._check_ranks(len(wanted))
         self._tables = {place: _Table(self, mine, _device.of(place))
                         for place, mine in self._by_device(wanted).items()}
         loaded, self._loaded = self._loaded, None
         self._refresh(loaded)
         self._set_views()
+
+    def _check_ranks(self, count: int) -> None:
+        """Whether the ranks have parts of the same parameters, whose largest magnitudes they share."""
+        if self._group is None:
+            return
+        import torch.distributed as dist
+        counts = torch.tensor([count, -count], device=local(self._placed[0]).device)
+        dist.all_reduce(counts, op=dist.ReduceOp.MAX, group=self._group)
+        most, least = int(counts[0]), -int(counts[1])
+        if most != least:
+            raise ValueError(f"fp8: a rank has {most} parameters with copies, and another one {least}: the ranks of a "
+                             "process_group share the largest magnitudes of the same parameters, of which each has a part")
 
     def _are_of(self, wanted: Sequence[Tensor]) -> bool:
         """Whether the tables are those of the parameters that are wanted now."""
