@@ -68,7 +68,8 @@ def block_cast(x):
     rows, columns = x.shape
     padded = torch.nn.functional.pad(x, (0, -columns % BLOCK, 0, -rows % BLOCK))
     view = padded.view(padded.shape[0] // BLOCK, BLOCK, padded.shape[1] // BLOCK, BLOCK)
-    factors = view.abs().amax(dim=(1, 3), keepdim=True).clamp(1e-4) / LARGEST
+    # A divisor that is a number is a product with its rounded reciprocal on a GPU: other last bits.
+    factors = view.abs().amax(dim=(1, 3), keepdim=True).clamp(1e-4) / torch.full((), LARGEST, device=x.device)
     codes = (view * (1.0 / factors)).to(E4M3).view(padded.shape)
     return codes[:rows, :columns].contiguous(), factors.view(view.shape[0], view.shape[2])
 
