@@ -48,7 +48,8 @@ class _Table:
         n, f32 = len(parameters), {"dtype": torch.float32, "device": device.device}
         self.of, self.parameters, self.device = of, parameters, device
         self.at = {id(p): k for k, p in enumerate(parameters)}
-        self.amax, self.whole = torch.zeros(n, **f32), torch.zeros(n, **f32)
+        self.amax = torch.zeros(n, **f32)
+        self.whole = self.amax if of._group is None else torch.zeros(n, **f32)  # those of all ranks
         self.history, self.scale = torch.zeros((of.history, n), **f32), torch.ones(n, **f32)
         self.inverse, self.next = torch.ones(n, **f32), torch.ones(n, **f32)
         self.precomputed = torch.ones(n, **f32)
@@ -98,9 +99,9 @@ class _Table:
 
     def follow(self, group: Optional[Any]) -> None:
         """What follows from the largest magnitudes: over ranks, the scales of the next step."""
-        self.whole.copy_(self.amax)
         if group is not None:
             import torch.distributed as dist
+            self.whole.copy_(self.amax)
             # As integers: magnitudes are in the same order, and NaN is the largest, which a MAX of floats may lose.
             dist.all_reduce(self.whole.view(torch.int32), op=dist.ReduceOp.MAX, group=group)
         if self.of.precomputes:
