@@ -3,7 +3,7 @@
 """What a training step has beside clipping and AdamW, in our step and by the formulas of PyTorch and the quantizers after
 its own: GPT-2 124M in f32, each as one CUDA graph, cold.
 
-    bench/tail_peers.py BUILD [-o FILE] [--samples N]
+    bench/tail_peers.py BUILD [-o FILE] [--samples N] [--only NAME]...
 
 PyTorch's clip_grad_norm_ and fused AdamW are followed by the formula in PyTorch's operations, foreach where there is one;
 timm's adaptive_clip_grad() is before it, and so is the sum of two micro-batches. What ours leaves is first held against the
@@ -219,12 +219,13 @@ def main():
     arguments.add_argument("build")
     arguments.add_argument("-o", "--output")
     arguments.add_argument("--samples", type=int, default=7)
+    arguments.add_argument("--only", action="append", choices=OURS)
     options = arguments.parse_args()
     on_gpu, device = gpu_or_emulator()
     shapes = GPT2 if on_gpu else [(300, 136), (136,), (5,), (64, 260)]
     clock = measure.Clock(options.samples) if on_gpu else None
     lines, failed = [], False
-    for name in OURS:
+    for name in options.only or OURS:
         why = wrong(name, lambda: Model(shapes, device))
         failed |= why is not None
         line = {"what": name, "right": why is None, **({} if why is None else {"wrong": why})}
