@@ -43,8 +43,9 @@
 
 PTXGEN_BEGIN
 
-/// OLMo-core's rule (optim/skip_step_optimizer.py at commit a14de85): the step is skipped if its
-/// norm, or its loss, is an outlier among those of the steps before:
+/// OLMo-core's rule (optim/skip_step_optimizer.py of ai2-olmo-core 3.0.0; at commit a14de85 it is
+/// armed from max(20, length / 2) values on): the step is skipped if its norm, or its loss, is an
+/// outlier among those of the steps before:
 ///
 ///     mean, std   of the values in the ring, at most `length`; std with the divisor n - 1
 ///     armed       n + 1 >= max(2, floor(length / 2)), n the number of values in the ring

@@ -107,9 +107,13 @@ def fits(row: Any, field: str, what: str, info: ArrayInfo, types: OwnTypes = ())
     elif field == "ema":
         dtype = NAMES["ptx_type"].get(row.ema_dtype)
         why = f"ema_dtype is {dtype}"
-    elif field in ("fp8_scale_inv", "fp8_transposed_scale_inv") and row.fp8_blocks:
-        dtype, count = "f32", _blocks(row, field == "fp8_transposed_scale_inv")
-        why, needs = f"{field} is f32", f"the matrix has {count} blocks"
+    elif field == "fp8_transposed_scale_inv" or field == "fp8_scale_inv" and row.fp8_blocks:
+        dtype, why = "f32", f"{field} is f32"
+        if row.fp8_blocks and row.fp8_columns:
+            count = _blocks(row, field == "fp8_transposed_scale_inv")
+            needs = f"the matrix has {count} block{'s' if count > 1 else ''}"
+        else:
+            count = info.count  # creation says what is missing
     elif field in _LEFT:
         dtype, count = "f32", 1
         why, needs = f"{field} is f32", f"{field} is one"

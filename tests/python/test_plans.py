@@ -268,7 +268,7 @@ def test_copies_that_do_not_fit(gpu):
 def test_blocks(gpu, stream):
     """A scale for each row of a matrix of 2 x 3, and for each column of it."""
     w, codes, turned = gpu.array([1.0, -3.0, 448.0, 0.0, 0.0, 0.0]), gpu.zeros(6, "u8"), gpu.zeros(6, "u8")
-    inverse, of_turned = gpu.zeros(2), gpu.zeros(3)
+    inverse, of_turned, one = gpu.zeros(2), gpu.zeros(3), gpu.array([1.0])
     fields = {"parameter": w, "gradient": gpu.array([0.0] * 6), "step": gpu.zeros(1), "fp8": codes, "fp8_columns": 3,
               "fp8_scale_inv": inverse, "fp8_transposed": turned, "fp8_transposed_scale_inv": of_turned,
               "fp8_blocks": "1x128", "fp8_scaling": "te_ue8m0"}
@@ -282,6 +282,9 @@ def test_blocks(gpu, stream):
     stream.synchronize()
     for changed, words in (({"fp8_scale_inv": gpu.zeros(3)}, "fp8_scale_inv: 3 elements, and the matrix has 2 blocks"),
                            ({"fp8_transposed_scale_inv": gpu.zeros(2)}, "the matrix has 3 blocks"),
+                           ({"fp8_columns": 0}, "fp8_columns is 0, and the tensor has 6 elements"),
+                           ({"fp8_blocks": "none", "fp8_scaling": "te", "fp8_scale": one, "fp8_scale_inv": gpu.zeros(1)},
+                            "fp8_transposed_scale_inv is given, and fp8_blocks is not"),
                            ({"fp8_scale": gpu.zeros(1)}, "fp8_scale is given, and so is fp8_blocks")):
         with pytest.raises(ptxgen.InvalidError, match=words):
             gpu.step_plan([ptxgen.StepTensor(**{**fields, **changed})], groups=[ptxgen.SGD(lr=1.0)], max_norm=math.inf)

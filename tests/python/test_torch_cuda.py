@@ -332,6 +332,30 @@ def test_nothing_waits():
         optimizer.step()
 
 
+@pytest.mark.parametrize("options", [
+    lambda: {"fp8": pt.Float8Weights(transposed=True)}, lambda: {"fp8": pt.Float8Weights(blocks="128x128", transposed=True)},
+    lambda: {"agc": 0.1, "fp8": pt.Float8Weights(copies=False)}])
+def test_nothing_waits_for_the_tail(options):
+    """Guards with a loss, averages, reports, copies in float8 and micro-batches."""
+    params, guards = parameters(), pt.Guards(limit=1e3, history=8, losses=True, zclip=2)
+    optimizer = pt.AdamW(params, lr=1e-2, max_grad_norm=1.0, guards=guards, ema_decay=0.5, reports=True, **options())
+    gradients, loss = [torch.ones_like(p) for p in params], torch.ones((), device="cuda")
+
+    def step():
+        for last in (False, True):
+            for p, g in zip(params, gradients):
+                p.grad = g.clone()
+            if not last:
+                optimizer.accumulate()
+        guards.latest_loss = loss + 1
+        optimizer.step()
+        return optimizer.report().change_norm, guards.skipped, guards.counts
+    step()
+    with without_waits():
+        change, skipped, counts = step()
+    assert float(skipped) == 0 and counts.tolist()[:2] == [2, 0] and bool(change.sum() > 0)
+
+
 def test_streams():
     """Steps on other streams than the one that made the plan."""
     a, b = parameters(), parameters()

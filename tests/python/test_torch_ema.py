@@ -190,7 +190,8 @@ def test_dicts_with_and_without_an_average():
 @pytest.mark.parametrize("options,words", [
     ({"ema_decay": 1.5}, "ema_decay: 1.5 is not a number from 0 to 1"),
     ({"ema_decay": -0.1}, "ema_decay: -0.1"), ({"ema_decay": math.nan}, "ema_decay: nan"),
-    ({"ema_decay": "0.9"}, "ema_decay: '0.9'"), ({"ema_decay": torch.tensor(0.9)}, "ema_decay: tensor"),
+    ({"ema_decay": True}, "ema_decay: True is not"), ({"ema_decay": "0.9"}, "ema_decay: '0.9'"),
+    ({"ema_decay": torch.tensor(0.9)}, "ema_decay: tensor"),
     ({"ema_decay": 0.9, "ema_dtype": "f16"}, "ema_dtype: 'f16' is none of float32, bf16")])
 def test_what_is_no_decay(options, words):
     for cls in (pt.AdamW, pt.Adam, pt.SGD, pt.Lion):

@@ -132,14 +132,47 @@ def test_checkpoints_continue_bit_for_bit():
             run(stepped, some, first=step)
         for p, q in zip(wide(params), wide(later)):
             assert same(*([one.reshape(-1).view(torch.uint8) for one in of[:3]] for of in (fp8[p], of_other[q])))
-    with pytest.raises(ValueError, match=r"a history of \(4, \d+\), and this has 16 steps"):
+    with pytest.raises(ValueError, match="a history of 4 steps, and this has 16"):
         pt.Float8Weights().load_state_dict(saved["fp8"])
+    with pytest.raises(ValueError, match="the state has scales of e4m3, and this is e5m2"):
+        pt.Float8Weights("e5m2", history=4).load_state_dict(saved["fp8"])
+    with pytest.raises(ValueError, match="with copies=False there is none"):
+        pt.Float8Weights(copies=False).load_state_dict(saved["fp8"])
+    with pytest.raises(ValueError, match=r"1 scales and a history of \(4, \d+\)"):
+        fp8.load_state_dict({**saved["fp8"], "scale": torch.ones(1)})
     with pytest.raises(ValueError, match="what state_dict"):
         fp8.load_state_dict({"scale": 3})
     with pytest.raises(ValueError, match="is 0, negative or not finite"):
         fp8.load_state_dict({**saved["fp8"], "scale": torch.zeros_like(saved["fp8"]["scale"])})
     again = pickle.loads(pickle.dumps(fp8))
     assert same([again.state_dict()["scale"]], [fp8.state_dict()["scale"].cpu()])
+
+
+def test_dicts_of_other_formats():
+    """Scales of one format would make codes of another all the largest or nearly 0: they are refused, and those of
+    copies=False, which versions before saved as ones, are left."""
+    params = parameters()
+    optimizer = pt.SGD(params, lr=1e-3, fp8=pt.Float8Weights("e5m2"))
+    run(optimizer, params, 2)
+    saved = copy.deepcopy(optimizer.state_dict())
+    fp8 = pt.Float8Weights("e4m3")
+    other = pt.SGD(params, lr=1e-3, fp8=fp8)
+    fp8.cast()
+    before = [one.clone() for one in fp8[wide(params)[0]][:2]]
+    with pytest.raises(ValueError, match="the state has scales of e5m2, and this is e4m3"):
+        other.load_state_dict(saved)
+    some = parameters()
+    largest = pt.SGD(some, lr=1e-3, fp8=pt.Float8Weights(copies=False))
+    run(largest, some, 1)
+    assert largest.state_dict()["fp8"] == {}
+    n = saved["fp8"]["scale"].numel()
+    for none in ({}, {"scale": torch.ones(n), "history": torch.zeros(16, n)}):
+        other.load_state_dict({**saved, "fp8": none})
+        fp8.cast()
+    del saved["fp8"]["largest"]  # as versions before saved it
+    pt.SGD(params, lr=1e-3, fp8=pt.Float8Weights("e5m2")).load_state_dict(saved)
+    assert before[0].shape == fp8[wide(params)[0]].codes.shape
+    assert float((fp8[wide(params)[0]].scale_inv * 448 / wide(params)[0].detach().abs().max() - 1).abs()) < 1e-6
 
 
 def test_codes_of_a_copy():
@@ -478,8 +511,10 @@ def test_blocks_are_of_matrices():
     run(optimizer, params, first=1)
     assert fp8.blocks_of(params[2]).scale_inv.shape == (1, 2) and fp8.blocks_of(params[2]).transposed is None
     assert optimizer.state_dict()["fp8"] == {} and "blocks='128x128'" in repr(fp8)
-    with pytest.raises(KeyError, match="none of the optimizer's matrices"):
+    with pytest.raises(KeyError, match="it has 1 dimension, and blocks are those of a matrix"):
         fp8.blocks_of(params[1])
+    with pytest.raises(KeyError, match="none of the optimizer's matrices"):
+        fp8.blocks_of(torch.ones(2, 2, device=DEVICE))
     with pytest.raises(KeyError, match="blocks_of"):
         fp8[params[0]]
     with pytest.raises(ValueError, match="not kept with blocks"):

@@ -213,7 +213,7 @@ def test_losses_need_a_loss():
         with pytest.raises(ValueError, match="set guards.latest_loss"):
             call()
     assert not optimizer.state
-    for wrong in ("x", None, torch.ones(2)):
+    for wrong in ("x", None, 1j, torch.ones(2)):
         with pytest.raises(ValueError, match="latest_loss: a number is needed"):
             guards.latest_loss = wrong
     guards.latest_loss = 3.0
@@ -268,6 +268,7 @@ def test_numbers_of_numpy():
     numpy = pytest.importorskip("numpy")
     guards = pt.Guards(limit=numpy.float32(10), history=numpy.int64(8), deviations=numpy.float64(3), zclip=numpy.int32(5))
     assert repr(guards) == repr(pt.Guards(limit=10.0, history=8, deviations=3.0, zclip=5))
+    assert repr(pt.Guards(history=8, losses=True)) == "Guards(history=8, losses=True)"
 
 
 def test_misuse():

@@ -3,6 +3,7 @@
 
 import copy
 import math
+import pickle
 import pydoc
 
 import pytest
@@ -252,7 +253,7 @@ def test_counts_that_are_none(step):
         optimizer.step()
 
 
-@pytest.mark.parametrize("key,make", [("guards", lambda: pt.Guards(limit=1e9)), ("fp8", lambda: pt.Float8Weights(copies=False))])
+@pytest.mark.parametrize("key,make", [("guards", lambda: pt.Guards(limit=1e9)), ("fp8", lambda: pt.Float8Weights())])
 def test_states_of_what_is_not_there(key, make):
     params = parameters(shapes=SHAPES)
     optimizer = pt.AdamW(params, lr=1e-2, **{key: make()})
@@ -277,6 +278,9 @@ def test_what_is_not_for_averages():
                            ("load_state_dict", lambda: optimizer.load_state_dict(saved))):
             with pytest.raises(RuntimeError, match=name + ".. within ema_weights"):
                 call()
+        for copied in (copy.deepcopy, pickle.dumps):  # of averages, which it would train
+            with pytest.raises(RuntimeError, match="a copy within ema_weights"):
+                copied(optimizer)
     optimizer.load_state_dict(saved)
 
 

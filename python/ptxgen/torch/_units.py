@@ -26,7 +26,7 @@ def settings(agc: Any) -> Optional[Tuple[float, float]]:
         clipping, eps = map(float, given)
     except (TypeError, ValueError):
         clipping = eps = math.nan
-    if isinstance(agc, (str, Tensor)) or not (0 < clipping < math.inf and 0 < eps < math.inf):
+    if isinstance(agc, (bool, str, Tensor)) or not (0 < clipping < math.inf and 0 < eps < math.inf):
         raise ValueError(f"agc: {agc!r} is neither a number above 0, the clipping, nor a pair of it and eps, nor None for no "
                          "clipping of units")
     return clipping, eps

@@ -48,7 +48,8 @@ class _Table:
         n, f32 = len(parameters), {"dtype": torch.float32, "device": device.device}
         self.of, self.parameters, self.device = of, parameters, device
         self.at = {id(p): k for k, p in enumerate(parameters)}
-        self.amax, self.whole = torch.zeros(n, **f32), torch.zeros(n, **f32)
+        self.amax = torch.zeros(n, **f32)
+        self.whole = self.amax if of._group is None else torch.zeros(n, **f32)  # those of all ranks
         self.history, self.scale = torch.zeros((of.history, n), **f32), torch.ones(n, **f32)
         self.inverse, self.next = torch.ones(n, **f32), torch.ones(n, **f32)
         self.precomputed = torch.ones(n, **f32)
@@ -98,9 +99,9 @@ class _Table:
 
     def follow(self, group: Optional[Any]) -> None:
         """What follows from the largest magnitudes: over ranks, the scales of the next step."""
-        self.whole.copy_(self.amax)
         if group is not None:
             import torch.distributed as dist
+            self.whole.copy_(self.amax)
             # As integers: magnitudes are in the same order, and NaN is the largest, which a MAX of floats may lose.
             dist.all_reduce(self.whole.view(torch.int32), op=dist.ReduceOp.MAX, group=group)
         if self.of.precomputes:
@@ -248,11 +249,24 @@ class Float8Weights:
             self._refresh()
             return
         self._group = _ranks.reduction(wanted, owner.process_group).group
+        self._check_ranks(len(wanted))
         self._tables = {place: _Table(self, mine, _device.of(place))
                         for place, mine in self._by_device(wanted).items()}
         loaded, self._loaded = self._loaded, None
         self._refresh(loaded)
         self._set_views()
+
+    def _check_ranks(self, count: int) -> None:
+        """Whether the ranks have parts of the same parameters, whose largest magnitudes they share."""
+        if self._group is None:
+            return
+        import torch.distributed as dist
+        counts = torch.tensor([count, -count], device=local(self._placed[0]).device)
+        dist.all_reduce(counts, op=dist.ReduceOp.MAX, group=self._group)
+        most, least = int(counts[0]), -int(counts[1])
+        if most != least:
+            raise ValueError(f"fp8: a rank has {most} parameters with copies, and another one {least}: the ranks of a "
+                             "process_group share the largest magnitudes of the same parameters, of which each has a part")
 
     def _are_of(self, wanted: Sequence[Tensor]) -> bool:
         """Whether the tables are those of the parameters that are wanted now."""
@@ -333,7 +347,7 @@ class Float8Weights:
         k = None if table is None else table.at.get(id(parameter))
         if table is None or k is None:
             raise KeyError("the parameter has no codes in blocks: " + (
-                "Float8Weights has no blocks=" if self.blocks is None else
+                "Float8Weights has no blocks=" if self.blocks is None else why_not(parameter) or
                 "it is none of the optimizer's matrices, or not among Float8Weights' `parameters`" if self._block_tables
                 else "there are none before the first step or cast()"))
         made = _TYPES[self.format]
@@ -386,15 +400,18 @@ class Float8Weights:
         owner, loaded = self.owner, self._loaded
         if loaded is not None and (owner is None or loaded["scale"].numel() == len(self._wanted(owner))):
             return dict(loaded)
-        if not self._fit(owner):
-            return {}  # the next step begins histories anew
+        if not self.copies or not self._fit(owner):
+            return {}  # there are none, or the next step begins histories anew
         tables = list(self._tables.values())
         first = tables[0].scale.device
-        return {"scale": torch.cat([table.scale.to(first) for table in tables]),
-                "history": torch.cat([table.history.to(first) for table in tables], dim=1)}
+        return self._state(torch.cat([table.scale.to(first) for table in tables]),
+                           torch.cat([table.history.to(first) for table in tables], dim=1))
+
+    def _state(self, scale: Tensor, history: Tensor) -> Dict[str, Tensor]:
+        return {"scale": scale, "history": history, "largest": torch.tensor(_LARGEST[self.format])}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Takes a state_dict() of the same parameters, with a history of the same length."""
+        """Takes a state_dict() of the same parameters, of the same format and with a history of the same length."""
         given = {name: state_dict.get(name) for name in ("scale", "history")} if isinstance(state_dict, Mapping) else {}
         if isinstance(state_dict, Mapping) and not state_dict:
             return
@@ -403,16 +420,25 @@ class Float8Weights:
         if not all(isinstance(one, Tensor) and one.dtype is torch.float32 for one in given.values()) or not given:
             raise ValueError(f"fp8: what state_dict() of Float8Weights gives is needed, not {state_dict!r:.80}")
         scale, history = given["scale"].detach(), given["history"].detach()  # type: ignore[union-attr]
+        if not bool(history.any()):
+            return  # of copies=False: versions before had a state of it, with scales of 1
+        if not self.copies:
+            raise ValueError("fp8: the state is of delayed scaling, and with copies=False there is none")
+        formats = [name for name, largest in _LARGEST.items() if largest == float(state_dict.get("largest", 0))]
+        if formats not in ([], [self.format]):
+            raise ValueError(f"fp8: the state has scales of {formats[0]}, and this is {self.format}, whose largest code is "
+                             "another: begin anew, without 'fp8' in the dict")
         if history.shape != (self.history, scale.numel()):
-            raise ValueError(f"fp8: the state has a history of {tuple(history.shape)}, and this has {self.history} "
-                             "steps")
+            raise ValueError(f"fp8: the state has a history of {len(history)} steps, and this has {self.history}"
+                             if history.dim() == 2 and history.shape[1] == scale.numel() else
+                             f"fp8: the state has {scale.numel()} scales and a history of {tuple(history.shape)}")
         if not bool(((scale > 0) & scale.isfinite()).all()):
             raise ValueError("fp8: a scale of the state is 0, negative or not finite")
         owner = self.owner
         if not self._fit(owner) or scale.numel() != sum(len(table.parameters) for table in self.tables()):
             if owner is not None:
                 self._check_count(owner, scale.numel())
-            self._loaded = {"scale": scale.clone(), "history": history.clone()}
+            self._loaded = self._state(scale.clone(), history.clone())
             self.placings += 1
             return
         self._loaded = None

@@ -215,7 +215,9 @@ class Guards:
         try:
             given = torch.as_tensor(loss).detach()
         except (TypeError, ValueError, RuntimeError):
-            raise ValueError(f"latest_loss: a number is needed, or a tensor of one, not {loss!r:.80}") from None
+            given = None
+        if given is None or given.is_complex():
+            raise ValueError(f"latest_loss: a number is needed, or a tensor of one, not {loss!r:.80}")
         if given.numel() != 1:
             raise ValueError(f"latest_loss: a number is needed, not {given.numel()}")
         self._loss = given
@@ -286,7 +288,10 @@ class Guards:
                 "_planned": None, "_owner": None}
 
     def __repr__(self) -> str:
-        return f"Guards({', '.join(f'{k}={v}' for k, v in self._fields.items() if v)})"
+        history = self._fields["history"]
+        given = {**self._fields, "history": history["length"], "deviations": history["deviations"],
+                 "losses": self._has_losses, "most_skips": history["most_skips"]}
+        return f"Guards({', '.join(f'{k}={v}' for k, v in given.items() if v)})"
 
 
 def _called(owner: Any) -> str:

@@ -231,7 +231,7 @@ class Stepped(torch.optim.Optimizer):
             raise ValueError(f"agc is not for {type(self).__name__}, whose update of a matrix has the same length whatever its "
                              "gradient's: leave it out")
         decay = self._decay_of(group)
-        if decay is not None and (isinstance(decay, Tensor) or not is_number(decay) or not 0 <= float(decay) <= 1):
+        if decay is not None and (isinstance(decay, (bool, Tensor)) or not is_number(decay) or not 0 <= float(decay) <= 1):
             raise ValueError(f"ema_decay: {decay!r} is not a number from 0 to 1, or None for no average")
         for key, kind in self._numbers_of(group).items():
             value = group.get(key)
@@ -512,6 +512,7 @@ class Stepped(torch.optim.Optimizer):
             handle.remove()
 
     def __getstate__(self) -> Dict[str, Any]:
+        self._check_averages("a copy")
         made = dict(super().__getstate__())
         for key in ("max_grad_norm", "state_dtype", "seed", "guards", "obey", "reports", "ema_decay", "ema_dtype", "fp8",
                     "qk_clip", "agc", "matrix_memory", "_step_supports_amp_scaling"):

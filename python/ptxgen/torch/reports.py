@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 from collections import Counter
 from itertools import accumulate
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -68,6 +68,15 @@ class Rows:
     def __init__(self, count: int, device: torch.device) -> None:
         self._gradients = count * ctypes.sizeof(_GRADIENT)
         self._bytes = torch.zeros(self._gradients + count * ctypes.sizeof(_WEIGHT), dtype=torch.uint8, device=device)
+        self._numbers: Dict[Any, Tensor] = {}
+
+    def numbers(self, values: Sequence[Any], dtype: torch.dtype) -> Tensor:
+        """These on the device. They are uploaded once, because that waits."""
+        key = (dtype, *values)
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = torch.tensor(values, dtype=dtype, device=self._bytes.device)
+        return found
 
     def params(self) -> Dict[str, int]:
         """The parameters of the plan."""
@@ -156,10 +165,9 @@ def _folded(ranks: Sequence[Tensor]) -> Dict[str, Tensor]:
     return made
 
 
-def _joined(rows: Dict[str, Tensor], pieces: List[List[Place]]) -> Dict[str, Tensor]:
+def _joined(rows: Dict[str, Tensor], pieces: List[List[Place]], numbers: Callable[..., Tensor]) -> Dict[str, Tensor]:
     """The columns of parameters from those of their pieces: as over ranks, of which the k-th has each k-th piece."""
-    device = rows["norm"].device
-    places = torch.tensor([place for one in pieces for place in one], dtype=torch.int64, device=device)
+    places = numbers([place for one in pieces for place in one], torch.int64)
     first, run, stride = places.unbind(1)
     found = rows["first_nonfinite"]
     turn = torch.div(found, run, rounding_mode="floor")
@@ -168,8 +176,8 @@ def _joined(rows: Dict[str, Tensor], pieces: List[List[Place]]) -> Dict[str, Ten
     ranks = []
     for k in range(max(map(len, pieces))):
         there = [k < len(one) for one in pieces]
-        of = torch.tensor([start + (k if has else 0) for start, has in zip(starts, there)], dtype=torch.int64, device=device)
-        counts = torch.tensor(there, dtype=torch.uint8, device=device)
+        of = numbers([start + (k if has else 0) for start, has in zip(starts, there)], torch.int64)
+        counts = numbers(there, torch.uint8)
         ranks.append(_packed({name: column[of] for name, column in rows.items()}, counts))
     return _folded(ranks)
 
@@ -189,7 +197,7 @@ class Reported(NamedTuple):
     def columns(self) -> Dict[str, Tensor]:
         """Of each parameter."""
         found = {name: self.rows.column(name) for name in _COLUMNS}
-        return found if self.pieces is None else _joined(found, self.pieces)
+        return found if self.pieces is None else _joined(found, self.pieces, self.rows.numbers)
 
 
 def report_of(names: Sequence[str], reported: Sequence[Reported], device: torch.device,
@@ -199,8 +207,8 @@ def report_of(names: Sequence[str], reported: Sequence[Reported], device: torch.
     columns = _absent(len(names), device)
     counted = torch.zeros(len(names), dtype=torch.uint8, device=device)
     for one in reported:
-        places = torch.tensor(one.at, dtype=torch.int64, device=device)
-        counted[places] = torch.tensor(one.counted, dtype=torch.uint8, device=device)
+        places = one.rows.numbers(one.at, torch.int64).to(device)
+        counted[places] = one.rows.numbers(one.counted, torch.uint8).to(device)
         for name, column in one.columns().items():
             columns[name][places] = column.to(device)
     if group is not None and names:
