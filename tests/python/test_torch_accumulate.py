@@ -170,6 +170,27 @@ def test_what_graphs_launch_stays():
     assert plan() is not None and kept() is not None
 
 
+def test_steps_of_parts_without_elements():
+    """Other ranks count a step of what accumulate() alone has seen, so this one does."""
+    params = [torch.nn.Parameter(torch.ones(shape, device=DEVICE)) for shape in ((0, 4), (6, 2), (0, 3))]
+    fp8 = pt.Float8Weights()
+    optimizer = pt.SGD(params, lr=1.0, momentum=0.9, fp8=fp8, guards=pt.Guards(limit=1e3))
+    for first, later in ((params, params[1:2]), (params[1:], params[:2]), (params[1:2], params[1:2])):
+        for p in first:
+            p.grad = torch.ones_like(p)
+        optimizer.accumulate()
+        for p in later:
+            p.grad = torch.ones_like(p)
+        optimizer.step()
+        for p in params:
+            p.grad = None
+    assert [float(optimizer.state[p]["step"]) for p in params] == [2, 3, 2]
+    params[0].grad, params[1].grad = torch.ones_like(params[0]), torch.full_like(params[1], 1e9)
+    optimizer.accumulate()
+    optimizer.step()  # is skipped
+    assert [float(optimizer.state[p]["step"]) for p in params] == [2, 3, 2]
+
+
 def test_gradients_that_come_later_and_never():
     params = parameters()
     optimizer = pt.SGD(params, lr=1.0)
