@@ -106,9 +106,9 @@ void ptxk_step_scalars_read(ptx_builder *b, struct ptxk_tile *s,
         ptx_if (b, skips)
             gradients_clear(b, s);
     if (s->square)
-        ptx_if (b, skips)
-            ptxk_step_square_leave(b, s);
-    ptx_return_if(b, skips);
+        ptxk_step_square_leave(b, s, skips);
+    else
+        ptx_return_if(b, skips);
     if (s->reduces)
         return;
     if (rule->sums) {
@@ -213,14 +213,16 @@ static void step_matrix_tile(ptx_builder *b, const struct ptxk_tile *of)
 }
 
 // This thread's part of a tile of 128 x 128.
-static void step_square(ptx_builder *b, struct ptxk_tile *s)
+static void step_square(ptx_builder *b, const struct ptxk_tile *of)
 {
-    s->blocks = NULL;
-    s->units_known = false;
-    ptxk_tile_arrays(b, s);
-    struct ptxk_step_square_walk walk = ptxk_step_square_begin(b, s);
-    ptxk_step_scalars_read(b, s, &walk.now);
-    ptxk_step_square_step(b, s, &walk);
+    struct ptxk_tile s = *of;
+
+    s.blocks = NULL;
+    s.units_known = false;
+    ptxk_tile_arrays(b, &s);
+    struct ptxk_step_square_walk walk = ptxk_step_square_begin(b, &s);
+    ptxk_step_scalars_read(b, &s, &walk.now);
+    ptxk_step_square_step(b, &s, &walk);
 }
 
 // This thread's part of the tile. The vectors of `missing` are stepped element by element at the
@@ -412,7 +414,10 @@ void ptxk_step_tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, p
         ptx_val empty = ptx_eq(b, extent.lane[1], 0);
         none = ptx_and(b, none, ptx_not(b, ptx_and(b, empty, ptx_ne(b, s->count_at, 0))));
     }
-    ptx_return_if(b, none);
+    if (s->square && s->square->turns)
+        ptxk_step_square_leave(b, s, none);
+    else
+        ptx_return_if(b, none);
     if (s->square)
         return;
     ptx_val left = ptx_sub(b, extent.lane[1], s->tensor_first);

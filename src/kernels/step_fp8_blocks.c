@@ -350,9 +350,7 @@ static void rows_write(ptx_builder *b, const struct ptxk_step_blocks_tile *t,
     }
 }
 
-// Writes the codes of the transposed matrix. Replaces the words.
-static void columns_write(ptx_builder *b, const struct ptxk_step_blocks_tile *t,
-                          ptx_val word[LINES])
+void ptxk_step_fp8_turn(ptx_builder *b, const struct ptxk_step_blocks_tile *t, ptx_val word[LINES])
 {
     ptx_ptr p = ptx_ptr_from(b, PTX_U8, PTX_SPACE_GLOBAL, t->transposed);
     ptx_ptr to = ptx_at(b, p, ptx_mad(b, t->tile.column, t->tile.rows, t->tile.row));
@@ -395,7 +393,7 @@ static void squares(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
         word[k] = word_of(b, t, k, by);
     rows_write(b, t, word);
     ptx_if (b, is_wanted)
-        columns_write(b, t, word);
+        ptxk_step_fp8_turn(b, t, word);
 }
 
 // ---- blocks of 1 x 128 --------------------------------------------------------------------------
@@ -465,7 +463,7 @@ static void columns_make(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
     ptx_vec by = ptx_load_vec(b, factors, column, EACH);
     for (unsigned k = 0; k < ptxk_codes_lines(&t->tile); k++)
         word[k] = word_of(b, t, k, by.lane);
-    columns_write(b, t, word);
+    ptxk_step_fp8_turn(b, t, word);
 }
 
 // ---- the kernel ---------------------------------------------------------------------------------

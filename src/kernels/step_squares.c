@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Steps of matrices in tiles of 128 x 128: the block keeps the weights that it writes in shared
-// memory, and makes their codes in blocks of these.
+// memory, and makes their codes in blocks of these; or it keeps their codes, and transposes these.
 #include "step_fp8_blocks.h"
 
 #include "norm_parts.h"
@@ -15,13 +15,26 @@ enum {
 // Where tiles are whole, a block of twice as many threads has its multiprocessor alone: what tiles
 // write beside each other then lies near in time. Else two blocks share it. Where that has 228 KiB
 // of shared memory, there is room for what threads have read ahead, in the place of the codes.
+// Where the scale of codes is known, no weights are kept: four times as many threads have as many
+// rows under way.
 enum { AHEAD = 48 * 1024 }; // of NORM_BLOCK threads
 
 _Static_assert(AHEAD >= KEPT * sizeof(float), "the codes");
 _Static_assert(AHEAD >= (PTX_STEP_MAX_STATES + 1) * EACH * sizeof(float) * NORM_BLOCK, "a row");
 
+// Whether they make transposed codes, in place of codes in blocks: all of a plan or none.
+static bool turns(const struct ptxk_step_spec *spec)
+{
+    for (unsigned k = 0; k < spec->variant_count; k++)
+        if (spec->variants[k].square && spec->variants[k].copy)
+            return true;
+    return false;
+}
+
 static unsigned threads_of(const struct ptxk_step_spec *spec)
 {
+    if (turns(spec))
+        return 4 * NORM_BLOCK;
     return spec->squares_whole ? 2 * NORM_BLOCK : NORM_BLOCK;
 }
 
@@ -32,7 +45,7 @@ static uint32_t warps_of(const struct ptxk_tile *s)
 
 static uint32_t room_ahead(const struct ptxk_step_spec *spec, int sm)
 {
-    return sm >= 90 && sm < 120 ? AHEAD / NORM_BLOCK * threads_of(spec) : 0;
+    return sm >= 90 && sm < 120 && !turns(spec) ? AHEAD / NORM_BLOCK * threads_of(spec) : 0;
 }
 
 // In words.
@@ -45,7 +58,9 @@ static uint32_t kept_at(const struct ptxk_step_spec *spec, int sm)
 
 uint32_t ptxk_step_square_shared(const struct norm_spec *norm, int sm)
 {
-    return (kept_at(norm->own, sm) + TILE * TILE) * sizeof(float);
+    const uint32_t kept = turns(norm->own) ? STEP_CODES_WORDS : TILE * TILE;
+
+    return (kept_at(norm->own, sm) + kept) * sizeof(float);
 }
 
 unsigned ptxk_step_square_threads(const struct norm_spec *norm)
@@ -75,6 +90,7 @@ ptx_val ptxk_step_square_read(ptx_builder *b, struct ptxk_tile *s,
 {
     struct ptxk_step_blocks_tile *t = s->square;
 
+    t->turns = turns(s->spec);
     t->tile.threads = threads_of(s->spec);
     t->tile.tid = s->tid;
     t->tile.lane = ptx_and(b, s->tid, WARP - 1);
@@ -94,7 +110,14 @@ void ptxk_step_square_place(ptx_builder *b, struct ptxk_tile *s, ptx_val index)
     s->length = ptx_bitcast(b, PTX_S32, ptx_add(b, before, tile->width));
     ptx_ptr shared = ptx_shared_dynamic(b, PTX_F32);
     tile->shared = ptx_ptr_cast(b, PTX_B32, shared);
+    if (ptxk_step_notes(s))
+        s->several = ptx_gt(b, ptx_mul(b, tile->downs, tile->rights), 1);
     t->kept = ptx_at(b, shared, kept_at(s->spec, ptx_builder_target(b).sm));
+    if (t->turns) {
+        t->kept = ptx_ptr_cast(b, PTX_B32, t->kept);
+        t->left = ptx_var(b, ptx_bool(false));
+        return;
+    }
     for (unsigned n = 0; n < EACH; n++)
         t->largest[n] = ptx_var(b, ptx_f32(0));
     s->stages = ptx_ptr_cast(b, PTX_U32, shared);
@@ -141,6 +164,17 @@ static ptx_val next_stage(ptx_builder *b, const struct ptxk_step_square_ring *r,
     return ptx_select(b, ptx_eq(b, next, r->rows * r->bytes), 0, next);
 }
 
+// Where the thread's vectors are kept, in words: its first, and how far they are apart.
+static ptx_val first_slot(ptx_builder *b, const struct ptxk_tile *s)
+{
+    return ptx_mul(b, s->tid, s->square->turns ? 1 : EACH);
+}
+
+static uint32_t slots_of_row(const struct ptxk_tile *s)
+{
+    return s->square->tile.threads * (s->square->turns ? 1 : EACH);
+}
+
 static void row_copy(ptx_builder *b, const struct ptxk_tile *s,
                      const struct ptxk_step_square_walk *w)
 {
@@ -161,7 +195,7 @@ static void row_copy(ptx_builder *b, const struct ptxk_tile *s,
     }
     ptx_cp_async_commit(b);
     ptx_set(b, r->i, ptx_add(b, r->i, w->pace));
-    ptx_set(b, r->kept, ptx_add(b, r->kept, warps_of(s) * TILE));
+    ptx_set(b, r->kept, ptx_add(b, r->kept, slots_of_row(s)));
     ptx_set(b, r->to, next_stage(b, r, r->to));
 }
 
@@ -200,7 +234,7 @@ struct ptxk_step_square_walk ptxk_step_square_begin(ptx_builder *b, struct ptxk_
     struct ptxk_step_square_walk w = { first, ptx_select(b, there, pace, 0) };
 
     s->slot = s->square->kept;
-    s->slot_at = ptx_var(b, ptx_mul(b, s->tid, EACH));
+    s->slot_at = ptx_var(b, first_slot(b, s));
     if (!room) {
         w.now = ptxk_tile_vector_begin(b, s, first);
         return w;
@@ -229,7 +263,7 @@ void ptxk_step_square_keep(ptx_builder *b, const struct ptxk_tile *s,
 {
     ptx_vec weights = { .lanes = EACH };
 
-    if (!s->square)
+    if (!s->square || s->square->turns)
         return;
     for (unsigned n = 0; n < EACH; n++)
         weights.lane[n] = ptxk_step_as_stored(b, s->variant->parameter, value[ARRAY_PARAMETER][n]);
@@ -238,11 +272,33 @@ void ptxk_step_square_keep(ptx_builder *b, const struct ptxk_tile *s,
     ptx_store_vec(b, s->slot, s->slot_at, weights);
 }
 
+void ptxk_step_square_keep_codes(ptx_builder *b, const struct ptxk_tile *s, ptx_val word)
+{
+    if (!s->square)
+        return;
+    ptx_comment(b, "and keeps them");
+    ptx_store(b, s->slot, s->slot_at, word);
+}
+
+// The codes of elements in memory, if there are such elements.
+static void codes_keep(ptx_builder *b, const struct ptxk_tile *s, ptx_val i)
+{
+    ptx_ptr from = ptx_at(b, s->codes, i), to = ptx_at(b, s->slot, s->slot_at);
+
+    to = ptx_ptr_cast(b, PTX_U8, to);
+    ptx_if (b, ptx_lt(b, i, s->length))
+        for (uint32_t n = 0; n < EACH; n++)
+            ptx_store(b, to, n, ptx_load(b, from, n));
+}
+
 // Elements in memory; or none, where there are none.
 static void keep_written(ptx_builder *b, const struct ptxk_tile *s, ptx_val i)
 {
+    if (s->square->turns) {
+        codes_keep(b, s, i);
+        return;
+    }
     ptx_ptr from = ptx_at(b, s->array[ARRAY_PARAMETER], i), to = ptx_at(b, s->slot, s->slot_at);
-
     ptx_if (b, ptx_lt(b, i, s->length)) {
         ptx_val weight[EACH];
         for (uint32_t n = 0; n < EACH; n++) {
@@ -255,13 +311,17 @@ static void keep_written(ptx_builder *b, const struct ptxk_tile *s, ptx_val i)
 
 static void keep_none(ptx_builder *b, const struct ptxk_tile *s)
 {
+    if (s->square->turns) {
+        ptx_store(b, s->slot, s->slot_at, 0);
+        return;
+    }
     const ptx_vec none = { .lanes = EACH,
                            .lane = { ptx_f32(0), ptx_f32(0), ptx_f32(0), ptx_f32(0) } };
 
     ptx_store_vec(b, s->slot, s->slot_at, none);
 }
 
-void ptxk_step_square_step(ptx_builder *b, struct ptxk_tile *s, struct ptxk_step_square_walk *w)
+static void rows_step(ptx_builder *b, struct ptxk_tile *s, struct ptxk_step_square_walk *w)
 {
     struct ptxk_tile_vector *const v = &w->now;
     const bool copies = w->ring.rows != 0;
@@ -284,7 +344,7 @@ void ptxk_step_square_step(ptx_builder *b, struct ptxk_tile *s, struct ptxk_step
             ptx_set(b, w->next.i, ptx_add(b, w->next.i, w->pace));
             ptxk_tile_vector_read(b, s, &w->next);
         }
-        ptx_set(b, s->slot_at, ptx_add(b, s->slot_at, warps_of(s) * TILE));
+        ptx_set(b, s->slot_at, ptx_add(b, s->slot_at, slots_of_row(s)));
     }
     ptx_comment(b, "where a quick quotient does not hold, or arrays are at odd addresses");
     ptx_while (b, ptx_ne(b, missing, 0)) {
@@ -292,18 +352,60 @@ void ptxk_step_square_step(ptx_builder *b, struct ptxk_tile *s, struct ptxk_step
         ptx_set(b, missing, ptx_xor(b, missing, ptx_shl(b, ptx_u32(1), k)));
         ptx_val i = ptx_mad(b, ptx_bitcast(b, PTX_S32, k), w->pace, w->first);
         ptxk_tile_step_singles(b, s, i);
-        ptx_val slot = ptx_mul(b, s->tid, EACH);
-        ptx_set(b, s->slot_at, ptx_mad(b, k, warps_of(s) * TILE, slot));
+        ptx_set(b, s->slot_at, ptx_mad(b, k, slots_of_row(s), first_slot(b, s)));
         keep_written(b, s, i);
     }
 }
 
+static void codes_take(ptx_builder *b, struct ptxk_tile *s, const struct ptxk_step_square_walk *w)
+{
+    ptx_val i = ptx_var(b, w->first);
+
+    ptx_comment(b, "not stepped: the codes that there are");
+    ptx_for (b, k, 0, TILE / warps_of(s), ptx_u32(1)) {
+        codes_keep(b, s, i);
+        ptx_set(b, i, ptx_add(b, i, w->pace));
+        ptx_set(b, s->slot_at, ptx_add(b, s->slot_at, slots_of_row(s)));
+    }
+}
+
+void ptxk_step_square_step(ptx_builder *b, struct ptxk_tile *s, struct ptxk_step_square_walk *w)
+{
+    if (!s->square->turns) {
+        rows_step(b, s, w);
+        return;
+    }
+    ptx_if (b, s->square->left)
+        codes_take(b, s, w);
+    ptx_else (b)
+        rows_step(b, s, w);
+}
+
+void ptxk_step_square_leave(ptx_builder *b, struct ptxk_tile *s, ptx_val is)
+{
+    if (s->square->turns) {
+        ptx_set(b, s->square->left, ptx_or(b, s->square->left, is));
+        s->starts = ptx_and(b, s->starts, ptx_not(b, is));
+        s->vectors = ptx_and(b, s->vectors, ptx_not(b, is));
+        return;
+    }
+    if (room_ahead(s->spec, ptx_builder_target(b).sm))
+        ptx_if (b, is)
+            ptx_cp_async_wait_all(b);
+    ptx_return_if(b, is);
+}
+
 // ---- codes --------------------------------------------------------------------------------------
 
-void ptxk_step_square_leave(ptx_builder *b, const struct ptxk_tile *s)
+static void codes_turn(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
 {
-    if (room_ahead(s->spec, ptx_builder_target(b).sm))
-        ptx_cp_async_wait_all(b);
+    const unsigned rows = ptxk_codes_lines(&t->tile), line = TILE / EACH;
+    ptx_val first = ptx_mad(b, t->tile.warp, rows * line, t->tile.lane), word[STEP_CODES_LINES];
+    ptx_ptr own = ptx_at(b, t->kept, first);
+
+    for (unsigned k = 0; k < rows; k++)
+        word[k] = ptx_load(b, own, k * line);
+    ptxk_step_fp8_turn(b, t, word);
 }
 
 void ptxk_step_square_codes(ptx_builder *b, const struct ptxk_tile *s)
@@ -312,5 +414,8 @@ void ptxk_step_square_codes(ptx_builder *b, const struct ptxk_tile *s)
 
     ptx_comment(b, "the codes of the weights");
     ptx_barrier(b);
-    ptxk_step_fp8_make(b, s->square, s->spec->fp8_blocks & OF_F32);
+    if (s->square->turns)
+        codes_turn(b, s->square);
+    else
+        ptxk_step_fp8_make(b, s->square, s->spec->fp8_blocks & OF_F32);
 }

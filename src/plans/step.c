@@ -43,6 +43,7 @@ static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx
         { "fp8_matrices", PTX_ARG(plan->fp8_matrices) },
         { "fp8_tiles", PTX_ARG(plan->fp8_tiles) },
         { "square_tiles", PTX_ARG(plan->square_tiles) },
+        { "square_reports", PTX_ARG(plan->square_reports) },
         { "casts", PTX_ARG(plan->set.casts) },
         { "qk_rows", PTX_ARG(plan->qk_rows) },
         { "tile_reports", PTX_ARG(plan->tile_reports) },
@@ -304,6 +305,8 @@ static ptx_status upload(ptx_step_plan *plan)
     plan->square_tiles =
         plan->fp8_tiles + (plan->layout.fp8_tiles.length - plan->layout.fp8.square_tiles) *
                               sizeof(struct step_fp8_tile_row);
+    plan->square_reports =
+        plan->tile_reports + plan->layout.tiles.length * sizeof(struct step_tile_report);
     return status;
 }
 
