@@ -187,10 +187,11 @@ struct ptxk_step_variant ptxk_step_applied(const struct ptxk_step_variant *v)
     return to;
 }
 
-// Whether the kernel runs beside Muon's products.
+// Whether the kernel runs beside Muon's products, or the tiles of 128 x 128.
 static bool is_beside(const struct ptxk_tile *s)
 {
-    return !s->is_matrix && !s->reduces && ptxk_step_beside_products(s->spec);
+    return !s->is_matrix && !s->reduces && !s->square &&
+           (ptxk_step_beside_products(s->spec) || s->spec->has_squares);
 }
 
 // This thread's part of the tile of a matrix. The pass before has written gradients and momentum.
@@ -421,11 +422,11 @@ void ptxk_step_tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, p
         ptxk_units_read(b, s);
 }
 
-// What the kernel reads is there before the products begin. The last block has no tile: it ends
-// after them, and with it the launch.
+// What the kernel reads is there before the products or tiles begin. The last block has no tile: it
+// ends after them, and with it the launch.
 static void begin_beside(ptx_builder *b)
 {
-    ptx_comment(b, "the last block: the launch ends after the products that it runs beside");
+    ptx_comment(b, "the last block: the launch ends after the one that it runs beside");
     ptx_val last = ptx_eq(b, ptx_add(b, ptx_ctaid(b, PTX_X), 1), ptx_nctaid(b, PTX_X));
     if (ptx_builder_target(b).sm >= 90)
         ptx_if (b, last)
@@ -516,6 +517,8 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
         begin_beside(b);
     else if ((spec->accumulates || s.square) && ptx_builder_target(b).sm >= 90)
         ptx_griddepcontrol_wait(b);
+    if (s.square)
+        ptxk_norm_let_next_start(b); // which needs what this waits for, and nothing of this
     ptx_val variant;
     place_read(b, &s, tiles, &squares);
     ptxk_step_tile_read(b, &s, tensors, rows, &variant);
@@ -547,8 +550,8 @@ void ptxk_step_apply_emit(ptx_builder *b, const struct norm_spec *norm)
     const struct ptxk_step_spec *spec = norm->own;
 
     ptx_comment(b, "a block for each tile: gradients scaled, and the rule's step");
-    if (ptxk_step_beside_products(spec))
-        ptx_comment(b, "and one more, which ends after the products that the others run beside");
+    if (ptxk_step_beside_products(spec) || spec->has_squares)
+        ptx_comment(b, "and one more, which ends after the launch that the others run beside");
     tiles_emit(b, norm, STEPS, 0);
 }
 
