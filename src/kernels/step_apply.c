@@ -213,6 +213,15 @@ static void step_matrix_tile(ptx_builder *b, const struct ptxk_tile *of)
     ptxk_matrix_step(b, &s, &m);
 }
 
+// Waits for the norm, which plans with accumulators have done. The next launch needs that, too, and
+// nothing of this one: a block that ends must have waited.
+static void square_wait(ptx_builder *b, const struct ptxk_tile *s)
+{
+    if (ptx_builder_target(b).sm >= 90 && !s->spec->accumulates)
+        ptx_griddepcontrol_wait(b);
+    ptxk_norm_let_next_start(b);
+}
+
 // This thread's part of a tile of 128 x 128.
 static void step_square(ptx_builder *b, struct ptxk_tile *s)
 {
@@ -220,6 +229,7 @@ static void step_square(ptx_builder *b, struct ptxk_tile *s)
     s->units_known = false;
     ptxk_tile_arrays(b, s);
     struct ptxk_step_square_walk walk = ptxk_step_square_begin(b, s);
+    square_wait(b, s);
     ptxk_step_scalars_read(b, s, &walk.now);
     ptxk_step_square_step(b, s, &walk);
 }
@@ -413,6 +423,9 @@ void ptxk_step_tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, p
         ptx_val empty = ptx_eq(b, extent.lane[1], 0);
         none = ptx_and(b, none, ptx_not(b, ptx_and(b, empty, ptx_ne(b, s->count_at, 0))));
     }
+    if (s->square)
+        ptx_if (b, none)
+            square_wait(b, s);
     ptx_return_if(b, none);
     if (s->square)
         return;
@@ -515,10 +528,8 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
     }
     if (is_beside(&s))
         begin_beside(b);
-    else if ((spec->accumulates || s.square) && ptx_builder_target(b).sm >= 90)
+    else if (spec->accumulates && ptx_builder_target(b).sm >= 90)
         ptx_griddepcontrol_wait(b);
-    if (s.square)
-        ptxk_norm_let_next_start(b); // which needs what this waits for, and nothing of this
     ptx_val variant;
     place_read(b, &s, tiles, &squares);
     ptxk_step_tile_read(b, &s, tensors, rows, &variant);
