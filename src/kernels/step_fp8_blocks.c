@@ -267,10 +267,14 @@ static struct scale scale_of(ptx_builder *b, const struct ptxk_step_blocks_tile 
     return s;
 }
 
-// The scale of a block, to its place (u64) among those at an address.
-static void scale_store(ptx_builder *b, ptx_val address, ptx_val place, ptx_val inverse)
+// The scale of a block, to its place (u64) among those at an address. It stays in L2 as codes do.
+static void scale_store(ptx_builder *b, const struct ptxk_step_blocks_tile *t, ptx_val address,
+                        ptx_val place, ptx_val inverse)
 {
-    ptx_store(b, ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, address), place, inverse);
+    ptx_ptr at = ptx_at(b, ptx_ptr_from(b, PTX_B32, PTX_SPACE_GLOBAL, address), place);
+
+    ptxk_codes_store(b, t->tile.keeps, at,
+                     (ptx_vec) { .lanes = 1, .lane = { ptx_bitcast(b, PTX_B32, inverse) } });
 }
 
 // Of the lanes of a warp, in all of them. `x`: f32, 0 or more, or one NaN.
@@ -401,10 +405,10 @@ static void squares(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
     ptx_val is_wanted = ptx_ne(b, t->transposed, 0);
 
     ptx_if (b, ptx_eq(b, t->tile.tid, 0)) {
-        scale_store(b, t->scales, ptx_mad(b, t->tile.down, t->tile.rights, t->tile.right),
+        scale_store(b, t, t->scales, ptx_mad(b, t->tile.down, t->tile.rights, t->tile.right),
                     s.inverse);
         ptx_if (b, is_wanted)
-            scale_store(b, t->transposed_scales,
+            scale_store(b, t, t->transposed_scales,
                         ptx_mad(b, t->tile.right, t->tile.downs, t->tile.down), s.inverse);
     }
     for (unsigned k = 0; k < ptxk_codes_lines(&t->tile); k++)
@@ -430,7 +434,7 @@ static void rows_make(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
     ptx_val is_row = ptx_lt(b, t->tile.lane, ptxk_codes_lines(&t->tile));
     ptx_if (b, ptx_and(b, is_row, ptx_lt(b, row, t->tile.height))) {
         ptx_val at = ptx_add(b, t->tile.row, ptx_cvt(b, PTX_U64, row));
-        scale_store(b, t->scales, ptx_mad(b, at, t->tile.rights, t->tile.right), s.inverse);
+        scale_store(b, t, t->scales, ptx_mad(b, at, t->tile.rights, t->tile.right), s.inverse);
     }
     for (uint32_t k = 0; k < ptxk_codes_lines(&t->tile); k++) {
         ptx_val one = ptx_shfl_idx(b, s.by, ptx_u32(k));
@@ -472,7 +476,7 @@ static void columns_make(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
         ptx_store(b, factors, t->tile.tid, s.by);
         ptx_if (b, ptx_lt(b, t->tile.tid, t->tile.width)) {
             ptx_val at = ptx_add(b, t->tile.column, ptx_cvt(b, PTX_U64, t->tile.tid));
-            scale_store(b, t->transposed_scales, ptx_mad(b, at, t->tile.downs, t->tile.down),
+            scale_store(b, t, t->transposed_scales, ptx_mad(b, at, t->tile.downs, t->tile.down),
                         s.inverse);
         }
     }
