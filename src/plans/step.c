@@ -167,8 +167,8 @@ static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t cou
     if (squares && !status)
         status = ptxp_norm_plan_launch(norm, STEP_SQUARES, squares, overlaps, stream);
     if (others && !status && !ptxk_step_beside_products(&plan->spec))
-        status =
-            ptxp_norm_plan_launch(norm, NORM_LAST, others, overlaps || clips || squares, stream);
+        status = ptxp_norm_plan_launch(norm, NORM_LAST, others + (squares != 0),
+                                       overlaps || clips || squares, stream);
     if (!status)
         status = step_matrices(plan, stream);
     if (!status && parts)
@@ -246,6 +246,7 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params, int
                                       .over_ranks = layout->over_ranks,
                                       .spreads = layout->spreads,
                                       .fp8_blocks = layout->fp8.kinds,
+                                      .has_squares = layout->fp8.square_tiles != 0,
                                       .squares_whole = layout->fp8.squares_whole,
                                       .clips_units = layout->units.clips,
                                       .reads_units = layout->units.reads,
