@@ -160,9 +160,9 @@ struct ptx_step_tensor {
                                ///< multiplied by; 0: not wanted. With fp8_blocks an f32 a block
     ptx_fp8 fp8_format;        ///< of the codes
     /// With fp8: `count` bytes for the codes of the transposed matrix: element column * rows + row
-    /// is fp8[row * fp8_columns + column]. Each run copies them from fp8, in one launch for all
-    /// tensors, and does so where it skips the step, too. 0: not wanted. With fp8_blocks the launch
-    /// that makes the codes makes these, too.
+    /// is fp8[row * fp8_columns + column]. Each run leaves there what fp8 then has, also where it
+    /// skips the step. The step of most f32 matrices makes them itself, one launch behind it those
+    /// of all others. 0: not wanted. With fp8_blocks what makes the codes makes these, too.
     CUdeviceptr fp8_transposed;
     uint64_t fp8_columns; ///< with fp8_transposed or fp8_blocks: of the matrix, of which `count` is
                           ///< a multiple. Else it is not read

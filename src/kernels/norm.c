@@ -17,8 +17,9 @@ void ptxk_norm_emit(ptx_builder *b, const struct norm_spec *spec)
         const unsigned threads = e && e->threads ? e->threads(spec) : NORM_BLOCK;
         if (e)
             ptx_entry (b, e->name, .block = { is_own ? spec->last_threads : threads },
-                       .min_blocks =
-                           e->min_blocks ? e->min_blocks * NORM_BLOCK / threads : spec->last_blocks)
+                       .min_blocks = e->min_blocks
+                                         ? (e->min_blocks * NORM_BLOCK + threads - 1) / threads
+                                         : spec->last_blocks)
                 e->emit(b, spec);
     }
 }

@@ -106,9 +106,9 @@ void ptxk_step_scalars_read(ptx_builder *b, struct ptxk_tile *s,
         ptx_if (b, skips)
             gradients_clear(b, s);
     if (s->square)
-        ptx_if (b, skips)
-            ptxk_step_square_leave(b, s);
-    ptx_return_if(b, skips);
+        ptxk_step_square_leave(b, s, skips);
+    else
+        ptx_return_if(b, skips);
     if (s->reduces)
         return;
     if (rule->sums) {
@@ -187,10 +187,11 @@ struct ptxk_step_variant ptxk_step_applied(const struct ptxk_step_variant *v)
     return to;
 }
 
-// Whether the kernel runs beside Muon's products.
+// Whether the kernel runs beside Muon's products, or the tiles of 128 x 128.
 static bool is_beside(const struct ptxk_tile *s)
 {
-    return !s->is_matrix && !s->reduces && ptxk_step_beside_products(s->spec);
+    return !s->is_matrix && !s->reduces && !s->square &&
+           (ptxk_step_beside_products(s->spec) || s->spec->has_squares);
 }
 
 // This thread's part of the tile of a matrix. The pass before has written gradients and momentum.
@@ -212,15 +213,27 @@ static void step_matrix_tile(ptx_builder *b, const struct ptxk_tile *of)
     ptxk_matrix_step(b, &s, &m);
 }
 
-// This thread's part of a tile of 128 x 128.
-static void step_square(ptx_builder *b, struct ptxk_tile *s)
+// Waits for the norm, which plans with accumulators have done. The next launch needs that, too, and
+// nothing of this one: a block that ends must have waited.
+static void square_wait(ptx_builder *b, const struct ptxk_tile *s)
 {
-    s->blocks = NULL;
-    s->units_known = false;
-    ptxk_tile_arrays(b, s);
-    struct ptxk_step_square_walk walk = ptxk_step_square_begin(b, s);
-    ptxk_step_scalars_read(b, s, &walk.now);
-    ptxk_step_square_step(b, s, &walk);
+    if (ptx_builder_target(b).sm >= 90 && !s->spec->accumulates)
+        ptx_griddepcontrol_wait(b);
+    ptxk_norm_let_next_start(b);
+}
+
+// This thread's part of a tile of 128 x 128.
+static void step_square(ptx_builder *b, const struct ptxk_tile *of)
+{
+    struct ptxk_tile s = *of;
+
+    s.blocks = NULL;
+    s.units_known = false;
+    ptxk_tile_arrays(b, &s);
+    struct ptxk_step_square_walk walk = ptxk_step_square_begin(b, &s);
+    square_wait(b, &s);
+    ptxk_step_scalars_read(b, &s, &walk.now);
+    ptxk_step_square_step(b, &s, &walk);
 }
 
 // This thread's part of the tile. The vectors of `missing` are stepped element by element at the
@@ -412,6 +425,13 @@ void ptxk_step_tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, p
         ptx_val empty = ptx_eq(b, extent.lane[1], 0);
         none = ptx_and(b, none, ptx_not(b, ptx_and(b, empty, ptx_ne(b, s->count_at, 0))));
     }
+    if (s->square && s->square->turns) {
+        ptxk_step_square_leave(b, s, none);
+        return;
+    }
+    if (s->square)
+        ptx_if (b, none)
+            square_wait(b, s);
     ptx_return_if(b, none);
     if (s->square)
         return;
@@ -421,11 +441,11 @@ void ptxk_step_tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, p
         ptxk_units_read(b, s);
 }
 
-// What the kernel reads is there before the products begin. The last block has no tile: it ends
-// after them, and with it the launch.
+// What the kernel reads is there before the products or tiles begin. The last block has no tile: it
+// ends after them, and with it the launch.
 static void begin_beside(ptx_builder *b)
 {
-    ptx_comment(b, "the last block: the launch ends after the products that it runs beside");
+    ptx_comment(b, "the last block: the launch ends after the one that it runs beside");
     ptx_val last = ptx_eq(b, ptx_add(b, ptx_ctaid(b, PTX_X), 1), ptx_nctaid(b, PTX_X));
     if (ptx_builder_target(b).sm >= 90)
         ptx_if (b, last)
@@ -514,7 +534,7 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
     }
     if (is_beside(&s))
         begin_beside(b);
-    else if ((spec->accumulates || s.square) && ptx_builder_target(b).sm >= 90)
+    else if (spec->accumulates && ptx_builder_target(b).sm >= 90)
         ptx_griddepcontrol_wait(b);
     ptx_val variant;
     place_read(b, &s, tiles, &squares);
@@ -547,8 +567,8 @@ void ptxk_step_apply_emit(ptx_builder *b, const struct norm_spec *norm)
     const struct ptxk_step_spec *spec = norm->own;
 
     ptx_comment(b, "a block for each tile: gradients scaled, and the rule's step");
-    if (ptxk_step_beside_products(spec))
-        ptx_comment(b, "and one more, which ends after the products that the others run beside");
+    if (ptxk_step_beside_products(spec) || spec->has_squares)
+        ptx_comment(b, "and one more, which ends after the launch that the others run beside");
     tiles_emit(b, norm, STEPS, 0);
 }
 

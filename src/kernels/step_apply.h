@@ -40,6 +40,7 @@ struct ptxk_step_spec {
     bool over_ranks;     // some tensor has rows of a matrix whose others are on other ranks
     bool spreads;        // some matrix's elements are not consecutive: common/spread.h
     uint32_t fp8_blocks; // bits of the kinds of copies in blocks: ptxk_step_fp8_kind()
+    bool has_squares;    // there are tiles whose codes the step makes; others' step runs beside
     bool squares_whole;  // of tiles whose codes the step makes, most have most of their elements
     bool clips_units;    // some tensor's units are clipped (step_units.h)
     bool reads_units;    // and of some the weights are read, since no step leaves sums of them

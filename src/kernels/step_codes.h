@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Tiles of 128 x 128 codes of a matrix, which a block of threads turns through shared memory: a
-// thread has 4 adjacent codes of each of 16 rows, or of 8.
+// thread has 4 adjacent codes of each of 16 rows, of 8 or of 4.
 #ifndef PTXGEN_KERNELS_STEP_CODES_H
 #define PTXGEN_KERNELS_STEP_CODES_H
 
@@ -15,7 +15,7 @@ enum {
 };
 
 struct ptxk_codes {
-    unsigned threads;        // of the block: NORM_BLOCK, or twice as many
+    unsigned threads;        // of the block: NORM_BLOCK, or twice or four times as many
     ptx_val tid, lane, warp; // u32; the thread has rows lines * warp on, columns 4 * lane on
     ptx_val rows, columns;   // u64: of the matrix
     ptx_val row, column;     // u64: the tile's first

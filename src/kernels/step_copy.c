@@ -110,6 +110,7 @@ void ptxk_step_copy_vector(ptx_builder *b, const struct ptxk_tile *s, ptx_val i,
     if (!s->variant->copy)
         return;
     codes_of(b, s, lanes, value[ARRAY_PARAMETER], word);
+    ptxk_step_square_keep_codes(b, s, word[0]);
     ptx_comment(b, "writes them");
     ptx_ptr at = ptx_at(b, s->codes, i);
     if (lanes == STEP_CODES_EACH)

@@ -29,6 +29,20 @@ unsigned ptxk_step_fp8_kind(ptx_type parameter, ptx_fp8_blocks blocks, ptx_fp8 f
     return (type * 2 + (blocks == PTX_FP8_BLOCKS_1X128)) * 2 + (format == PTX_FP8_E5M2);
 }
 
+// Whether blocks of the kind are of 1 x 128.
+static bool is_of_lines(unsigned kind)
+{
+    return kind / 2 % 2;
+}
+
+bool ptxk_step_fp8_has_lines(uint32_t kinds)
+{
+    for (unsigned k = 0; k < PTXK_STEP_FP8_KINDS; k++)
+        if (kinds >> k & 1 && is_of_lines(k))
+            return true;
+    return false;
+}
+
 // What says whether a run must leave the codes.
 struct leave {
     ptx_ptr tensors, accumulators; // one of them
@@ -253,10 +267,14 @@ static struct scale scale_of(ptx_builder *b, const struct ptxk_step_blocks_tile 
     return s;
 }
 
-// The scale of a block, to its place (u64) among those at an address.
-static void scale_store(ptx_builder *b, ptx_val address, ptx_val place, ptx_val inverse)
+// The scale of a block, to its place (u64) among those at an address. It stays in L2 as codes do.
+static void scale_store(ptx_builder *b, const struct ptxk_step_blocks_tile *t, ptx_val address,
+                        ptx_val place, ptx_val inverse)
 {
-    ptx_store(b, ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, address), place, inverse);
+    ptx_ptr at = ptx_at(b, ptx_ptr_from(b, PTX_B32, PTX_SPACE_GLOBAL, address), place);
+
+    ptxk_codes_store(b, t->tile.keeps, at,
+                     (ptx_vec) { .lanes = 1, .lane = { ptx_bitcast(b, PTX_B32, inverse) } });
 }
 
 // Of the lanes of a warp, in all of them. `x`: f32, 0 or more, or one NaN.
@@ -337,6 +355,8 @@ static void rows_write(ptx_builder *b, const struct ptxk_step_blocks_tile *t,
         }
     }
     ptx_else (b) {
+        if (t->has_own) // where others may still have copies under way
+            ptx_barrier(b);
         ptx_comment(b, "rows of codes into shared memory");
         ptx_val unit = ptx_shr(b, t->tile.lane, 2), rest = ptx_and(b, t->tile.lane, UNIT_WORDS - 1);
         for (uint32_t k = 0; k < ptxk_codes_lines(&t->tile); k++) {
@@ -350,9 +370,7 @@ static void rows_write(ptx_builder *b, const struct ptxk_step_blocks_tile *t,
     }
 }
 
-// Writes the codes of the transposed matrix. Replaces the words.
-static void columns_write(ptx_builder *b, const struct ptxk_step_blocks_tile *t,
-                          ptx_val word[LINES])
+void ptxk_step_fp8_turn(ptx_builder *b, const struct ptxk_step_blocks_tile *t, ptx_val word[LINES])
 {
     ptx_ptr p = ptx_ptr_from(b, PTX_U8, PTX_SPACE_GLOBAL, t->transposed);
     ptx_ptr to = ptx_at(b, p, ptx_mad(b, t->tile.column, t->tile.rows, t->tile.row));
@@ -385,17 +403,17 @@ static void squares(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
     ptx_val is_wanted = ptx_ne(b, t->transposed, 0);
 
     ptx_if (b, ptx_eq(b, t->tile.tid, 0)) {
-        scale_store(b, t->scales, ptx_mad(b, t->tile.down, t->tile.rights, t->tile.right),
+        scale_store(b, t, t->scales, ptx_mad(b, t->tile.down, t->tile.rights, t->tile.right),
                     s.inverse);
         ptx_if (b, is_wanted)
-            scale_store(b, t->transposed_scales,
+            scale_store(b, t, t->transposed_scales,
                         ptx_mad(b, t->tile.right, t->tile.downs, t->tile.down), s.inverse);
     }
     for (unsigned k = 0; k < ptxk_codes_lines(&t->tile); k++)
         word[k] = word_of(b, t, k, by);
     rows_write(b, t, word);
     ptx_if (b, is_wanted)
-        columns_write(b, t, word);
+        ptxk_step_fp8_turn(b, t, word);
 }
 
 // ---- blocks of 1 x 128 --------------------------------------------------------------------------
@@ -414,7 +432,7 @@ static void rows_make(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
     ptx_val is_row = ptx_lt(b, t->tile.lane, ptxk_codes_lines(&t->tile));
     ptx_if (b, ptx_and(b, is_row, ptx_lt(b, row, t->tile.height))) {
         ptx_val at = ptx_add(b, t->tile.row, ptx_cvt(b, PTX_U64, row));
-        scale_store(b, t->scales, ptx_mad(b, at, t->tile.rights, t->tile.right), s.inverse);
+        scale_store(b, t, t->scales, ptx_mad(b, at, t->tile.rights, t->tile.right), s.inverse);
     }
     for (uint32_t k = 0; k < ptxk_codes_lines(&t->tile); k++) {
         ptx_val one = ptx_shfl_idx(b, s.by, ptx_u32(k));
@@ -426,7 +444,6 @@ static void rows_make(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
 // Thread n has the scale of column n.
 static void columns_make(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
 {
-    ptx_ptr of_warps = ptx_ptr_cast(b, PTX_F32, t->tile.shared);
     ptx_ptr factors = ptx_ptr_cast(b, PTX_F32, ptx_at(b, t->tile.shared, CODES));
     ptx_vec own = { .lanes = EACH };
     ptx_val word[LINES], x[EACH];
@@ -443,21 +460,21 @@ static void columns_make(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
         }
     }
     ptx_val column = ptx_mul(b, t->tile.lane, EACH);
-    ptx_store_vec(b, of_warps, ptx_mad(b, t->tile.warp, TILE, column), own);
+    ptx_store_vec(b, t->of_warps, ptx_mad(b, t->tile.warp, TILE, column), own);
     ptx_barrier(b);
     ptx_if (b, ptx_lt(b, t->tile.tid, TILE)) {
         ptx_comment(b, "the largest of a column");
-        ptx_val largest = ptx_load(b, of_warps, t->tile.tid);
+        ptx_val largest = ptx_load(b, t->of_warps, t->tile.tid);
         for (uint32_t k = 1; k < t->tile.threads / WARP; k++) {
             ptxk_comment_lanes(b, "of the warps", k, 4, t->tile.threads / WARP);
-            ptx_val other = ptx_load(b, ptx_at(b, of_warps, k * TILE), t->tile.tid);
+            ptx_val other = ptx_load(b, ptx_at(b, t->of_warps, k * TILE), t->tile.tid);
             largest = ptxk_larger(b, largest, other);
         }
         const struct scale s = scale_of(b, t, ptxk_one_nan(b, largest));
         ptx_store(b, factors, t->tile.tid, s.by);
         ptx_if (b, ptx_lt(b, t->tile.tid, t->tile.width)) {
             ptx_val at = ptx_add(b, t->tile.column, ptx_cvt(b, PTX_U64, t->tile.tid));
-            scale_store(b, t->transposed_scales, ptx_mad(b, at, t->tile.downs, t->tile.down),
+            scale_store(b, t, t->transposed_scales, ptx_mad(b, at, t->tile.downs, t->tile.down),
                         s.inverse);
         }
     }
@@ -465,7 +482,7 @@ static void columns_make(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
     ptx_vec by = ptx_load_vec(b, factors, column, EACH);
     for (unsigned k = 0; k < ptxk_codes_lines(&t->tile); k++)
         word[k] = word_of(b, t, k, by.lane);
-    columns_write(b, t, word);
+    ptxk_step_fp8_turn(b, t, word);
 }
 
 // ---- the kernel ---------------------------------------------------------------------------------
@@ -473,13 +490,15 @@ static void columns_make(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
 static void make(ptx_builder *b, struct ptxk_step_blocks_tile *t, unsigned kind)
 {
     static const ptx_type types[] = { PTX_F32, PTX_BF16, PTX_F16 };
-    const bool of_rows = kind / 2 % 2;
+    const bool of_rows = is_of_lines(kind);
 
     t->format = kind % 2 ? FP8_E5M2 : FP8_E4M3;
     ptx_comment(b, "%s, blocks of %s, %s", ptx_type_name(types[kind / 4]),
                 of_rows ? "1 x 128" : "128 x 128", kind % 2 ? "e5m2" : "e4m3");
     if (!t->kept.type)
         weights_read(b, t, types[kind / 4]);
+    else if (!of_rows || !t->has_own)
+        ptx_barrier(b);
     if (!of_rows) {
         squares(b, t);
         return;
@@ -512,5 +531,6 @@ void ptxk_step_fp8_blocks_emit(ptx_builder *b, const struct norm_spec *norm)
                 "a block for each 128 x 128 weights of a matrix: their codes, with their scales");
     begin(b, &t, norm);
     t.tile.shared = ptx_ptr_cast(b, PTX_B32, ptx_shared(b, PTX_U32, STEP_FP8_SHARED_WORDS));
+    t.of_warps = ptx_ptr_cast(b, PTX_F32, t.tile.shared);
     ptxk_step_fp8_make(b, &t, spec->fp8_blocks);
 }

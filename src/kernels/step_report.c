@@ -4,6 +4,7 @@
 // writes its report or amax; for the others a launch that follows folds the tiles.
 #include "common/common.h"
 #include "norm_parts.h"
+#include "step_fp8_blocks.h"
 #include "step_tile.h"
 #include "step_units.h"
 
@@ -35,7 +36,9 @@ bool ptxk_step_in_order(const struct ptxk_tile *s)
 // `folds`: in the launch that does.
 static void params(ptx_builder *b, struct ptxk_tile *s, bool folds)
 {
-    s->tile_reports = ptx_param_ptr(b, PTX_F64, "tile_reports", .writeonly = !folds,
+    const char *const name = s->square ? "square_reports" : "tile_reports";
+
+    s->tile_reports = ptx_param_ptr(b, PTX_F64, name, .writeonly = !folds,
                                     .meaning = "rows of 3, one a tile: sums of squares of the "
                                                "weights and of the change, largest (f32)");
     s->folds = ptx_param_ptr(b, PTX_U32, "folds", .writeonly = !folds,
@@ -214,9 +217,12 @@ static void row_take(ptx_builder *b, const struct ptxk_tile *s, ptx_val tile,
 
 void ptxk_step_report_tile(ptx_builder *b, const struct ptxk_tile *s)
 {
+    if (s->square)
+        ptx_return_if(b, s->square->left);
     if (!s->spec->reports_weights)
         ptx_return_if(b, ptx_eq(b, s->amax_at, 0));
-    struct ptxk_weights_seen all = of_block(b, s->spec, &s->seen, ptxk_step_threads(s->spec));
+    const unsigned threads = s->square ? s->square->tile.threads : ptxk_step_threads(s->spec);
+    struct ptxk_weights_seen all = of_block(b, s->spec, &s->seen, threads);
     ptx_val several = s->several.type ? s->several : ptx_gt(b, s->elements, s->spec->tile);
 
     ptx_return_if(b, ptx_ne(b, s->tid, 0));

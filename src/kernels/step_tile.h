@@ -66,8 +66,8 @@ struct ptxk_tile {
     bool units_known;              // factors can be read
     ptx_val unit_factor[PTXK_LANES];
     struct ptxk_step_blocks_tile *square; // of matrices in tiles of 128 x 128; else NULL
-    ptx_ptr slot;                         // f32, shared: there, where the thread keeps the vector
-    ptx_val slot_at;                      // a variable, u32: from there on
+    ptx_ptr slot;    // shared: what is kept there, of which the thread keeps a vector
+    ptx_val slot_at; // a variable, u32: from there on
     // Set anew for each body:
     const struct ptxk_step_blocks *blocks; // NULL: the variant has none
     ptx_ptr array[ARRAYS];                 // offset to the tile
@@ -160,13 +160,15 @@ struct ptxk_step_square_walk {
     struct ptxk_step_square_ring ring;
 };
 struct ptxk_step_square_walk ptxk_step_square_begin(ptx_builder *b, struct ptxk_tile *s);
-// Steps all of them; or waits for what is read where the step is left out.
+// Steps all of them. Before, where `is` (a predicate) holds: ends the kernel; or, if codes are
+// transposed, leaves the step out, and the codes that there are will be.
 void ptxk_step_square_step(ptx_builder *b, struct ptxk_tile *s, struct ptxk_step_square_walk *w);
-void ptxk_step_square_leave(ptx_builder *b, const struct ptxk_tile *s);
-// Keeps a vector that is written.
+void ptxk_step_square_leave(ptx_builder *b, struct ptxk_tile *s, ptx_val is);
+// Keeps a vector that is written; or the word of its codes. The other one does nothing.
 void ptxk_step_square_keep(ptx_builder *b, const struct ptxk_tile *s,
                            ptx_val value[ARRAYS][PTXK_LANES]);
-// Makes codes in blocks.
+void ptxk_step_square_keep_codes(ptx_builder *b, const struct ptxk_tile *s, ptx_val word);
+// Makes codes in blocks of the weights that are kept, or transposes the codes.
 void ptxk_step_square_codes(ptx_builder *b, const struct ptxk_tile *s);
 
 // ---- copies of weights (step_copy.c) ------------------------------------------------------------

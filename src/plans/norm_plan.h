@@ -28,7 +28,7 @@ enum norm_left {
 // Plans that `reduces` have four phases, others no NORM_PHASE_REDUCE.
 enum norm_phase { NORM_PHASE_SQUARES, NORM_PHASE_FINISH, NORM_PHASE_REDUCE, NORM_PHASE_LAST };
 
-enum { NORM_MOST_OWN_VALUES = 51 };
+enum { NORM_MOST_OWN_VALUES = 52 };
 
 struct norm_hooks {
     const struct norm_entry *entries; // its kernels

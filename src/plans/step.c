@@ -43,6 +43,7 @@ static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx
         { "fp8_matrices", PTX_ARG(plan->fp8_matrices) },
         { "fp8_tiles", PTX_ARG(plan->fp8_tiles) },
         { "square_tiles", PTX_ARG(plan->square_tiles) },
+        { "square_reports", PTX_ARG(plan->square_reports) },
         { "casts", PTX_ARG(plan->set.casts) },
         { "qk_rows", PTX_ARG(plan->qk_rows) },
         { "tile_reports", PTX_ARG(plan->tile_reports) },
@@ -166,8 +167,8 @@ static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t cou
     if (squares && !status)
         status = ptxp_norm_plan_launch(norm, STEP_SQUARES, squares, overlaps, stream);
     if (others && !status && !ptxk_step_beside_products(&plan->spec))
-        status =
-            ptxp_norm_plan_launch(norm, NORM_LAST, others, overlaps || clips || squares, stream);
+        status = ptxp_norm_plan_launch(norm, NORM_LAST, others + (squares != 0),
+                                       overlaps || clips || squares, stream);
     if (!status)
         status = step_matrices(plan, stream);
     if (!status && parts)
@@ -245,6 +246,7 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params, int
                                       .over_ranks = layout->over_ranks,
                                       .spreads = layout->spreads,
                                       .fp8_blocks = layout->fp8.kinds,
+                                      .has_squares = layout->fp8.square_tiles != 0,
                                       .squares_whole = layout->fp8.squares_whole,
                                       .clips_units = layout->units.clips,
                                       .reads_units = layout->units.reads,
@@ -305,6 +307,8 @@ static ptx_status upload(ptx_step_plan *plan)
     plan->square_tiles =
         plan->fp8_tiles + (plan->layout.fp8_tiles.length - plan->layout.fp8.square_tiles) *
                               sizeof(struct step_fp8_tile_row);
+    plan->square_reports =
+        plan->tile_reports + plan->layout.tiles.length * sizeof(struct step_tile_report);
     return status;
 }
 

@@ -328,19 +328,23 @@ static uint64_t tiles_of_all(const struct ptx_step_params *params, const struct 
 static uint64_t fold_parts(const struct ptx_step_params *params, const struct step_layout *layout,
                            uint32_t tile, struct step_fold_part *to)
 {
-    uint64_t first = 0, parts = 0;
+    uint64_t first = 0, parts = 0, squares = layout->tiles.length + layout->fp8.square_tiles;
 
     for (size_t n = 0; n < 2 * params->tensor_count; n++) {
         const size_t t = nth_tensor(params, n);
         if (t == SIZE_MAX)
             continue;
-        const uint64_t tiles = tiles_of_tensor(params, layout, tile, t);
+        const bool is_square = ptxp_copies_is_square(params, layout, t);
+        const uint64_t tiles = is_square ? ptxp_copies_tiles(&params->tensors[t])
+                                         : tiles_of_tensor(params, layout, tile, t);
         const bool notes = params->weight_reports_at || params->tensors[t].amax;
+        squares -= is_square ? tiles : 0;
+        const uint64_t own = is_square ? squares : first;
         for (uint64_t k = 0; notes && tiles > 1 && k < tiles; k += STEP_FOLD_TILES, parts++)
             if (to)
                 to[parts] = (struct step_fold_part) { (uint32_t)t, (uint32_t)(k / STEP_FOLD_TILES),
-                                                      (uint32_t)first, (uint32_t)tiles };
-        first += tiles;
+                                                      (uint32_t)own, (uint32_t)tiles };
+        first += is_square ? 0 : tiles;
     }
     return parts;
 }
@@ -408,7 +412,7 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, int sm,
 
     *layout = (struct step_layout) { .tensor_count = params->tensor_count,
                                      .chips = ptxp_matrix_chips(params) };
-    layout->may_be_square = ptxp_copies_may_be_square(params, sm);
+    layout->squares = ptxp_copies_may_be_square(params, sm);
     status = ptxp_qk_create(params, &layout->qk);
     if (!status)
         status = find_variants(params, layout);
@@ -493,8 +497,8 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, int sm,
     at = place(&layout->unit_sums, at, layout->units.sums, sizeof(double));
     at = place(&layout->unit_weights, at, layout->units.weights, sizeof(double));
     at = place(&layout->unit_factors, at, layout->units.units, sizeof(float));
-    layout->bytes =
-        place(&layout->tile_reports, at, notes ? tiles : 0, sizeof(struct step_tile_report));
+    layout->bytes = place(&layout->tile_reports, at, notes ? tiles + fp8->square_tiles : 0,
+                          sizeof(struct step_tile_report));
     for (size_t t = 0; t < params->tensor_count; t++)
         layout->bytes_moved += bytes_moved(params, layout, t);
     return PTX_OK;

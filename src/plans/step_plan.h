@@ -42,8 +42,8 @@ struct ptx_step_plan {
         CUdeviceptr tiles;
         struct muon_values values;
         uint32_t step_tile;
-    } part;                   // the one that is launched
-    CUdeviceptr square_tiles; // of fp8_tiles, the last
+    } part;                                   // the one that is launched
+    CUdeviceptr square_tiles, square_reports; // of fp8_tiles and tile_reports, the last
     CUdeviceptr totals; // of matrices: info.matrix_sums where there are some, else the plan's own
     struct ptx_step_plan_info info;
     uint32_t first_turn; // of the launches that take gradients up

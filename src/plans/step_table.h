@@ -108,11 +108,11 @@ struct step_layout {
     bool accumulates; // tensors have accumulators
     bool takes_amax;  // some tensor has an amax
     enum matrix_chips chips;
-    bool groups;        // warpgroups multiply matrices
-    bool counts_empty;  // some tensor without elements has a clock
-    bool over_ranks;    // some tensor has rows of a matrix whose others are elsewhere
-    bool spreads;       // some matrix's elements are not consecutive
-    bool may_be_square; // matrices with codes in blocks may be stepped in tiles of 128 x 128
+    bool groups;               // warpgroups multiply matrices
+    bool counts_empty;         // some tensor without elements has a clock
+    bool over_ranks;           // some tensor has rows of a matrix whose others are elsewhere
+    bool spreads;              // some matrix's elements are not consecutive
+    enum copy_squares squares; // which matrices may be stepped in tiles of 128 x 128
     struct copy_counts fp8;
     struct unit_counts units;
     uint32_t tile;      // elements of one

@@ -393,6 +393,16 @@ static void check_copy_plans(struct golden *g)
                                        .fp8_format = leaves == 2 ? PTX_FP8_E5M2 : PTX_FP8_E4M3 },
             adamw, (struct ptx_step_params) { 0 }, "%s_format%u", names[leaves], format);
     }
+    for (unsigned v = 0; v < 2; ++v) // of a matrix in whole tiles
+        check_step_of(g,
+                      (struct ptx_step_tensor) { .count = 1 << 24,
+                                                 .amax = v ? 4 : 0,
+                                                 .fp8 = 8,
+                                                 .fp8_transposed = 16,
+                                                 .fp8_columns = 128,
+                                                 .fp8_scale = 4,
+                                                 .fp8_format = v ? PTX_FP8_E5M2 : PTX_FP8_E4M3 },
+                      adamw, (struct ptx_step_params) { 0 }, "%s_transposed", names[1 + v]);
 }
 
 /// Plans whose copies are in blocks, of each kind of block, type of parameter and format of codes;

@@ -202,7 +202,9 @@ static void make_tensor(struct step_set *set, struct random *r, const struct ste
     if (set->copy[t] && shape->transposed && random_below(r, 4)) {
         static const uint64_t widths[] = { 1, 4, 7, 12, 64, 65, 96, 128, 200 };
         set->transposed[t] = true;
-        tensor->fp8_columns = widths[random_below(r, sizeof widths / sizeof *widths)];
+        tensor->fp8_columns = shape->columns
+                                  ? shape->columns
+                                  : widths[random_below(r, sizeof widths / sizeof *widths)];
         tensor->count -= tensor->count % tensor->fp8_columns;
     }
     if (set->copy[t] && shape->blocks)

@@ -164,6 +164,38 @@ TEST(test_transposes)
     }
 }
 
+// Matrices of 64 tiles and more, of which the step makes the transposed codes: at any address, with
+// late elements, beside others and without a gradient.
+TEST(test_turned)
+{
+    enum { TILES = 64, TILE = 128 * 128, TRIALS = 3 };
+    static const uint64_t columns[TRIALS] = { 128, 480, 384 };
+    struct random r = gpu_random("turned copies");
+
+    for (unsigned trial = 0; trial < TRIALS; trial += SANITIZED_EVERY(3)) {
+        const struct step_shape shape = { .tensors = 6,
+                                          .groups = 2,
+                                          .most = 40 * TILE,
+                                          .rules =
+                                              1 << PTX_STEP_RULE_ADAMW | 1 << PTX_STEP_RULE_SGD,
+                                          .copies = trial ? ALL_COPIES : 1 << (1 + PTX_FP8_E4M3),
+                                          .transposed = true,
+                                          .columns = columns[trial],
+                                          .amax = trial != 2,
+                                          .aligned = trial != 1,
+                                          .absent = trial == 1,
+                                          .wild = trial == 2 };
+        uint64_t elements;
+        do {
+            elements = 0;
+            create(&r, &shape);
+            for (size_t t = 0; t < set.count; t++)
+                elements += set.transposed[t] ? set.tensors[t].count : 0;
+        } while (elements < (TILES + 16) * TILE);
+        check_steps(&r, step_set_params(&set), !trial, "turned");
+    }
+}
+
 // A step between updates of delayed scales: each step's amax goes into the history, and its codes
 // have the scale that the update before it left. The history's rows are those of plain C.
 TEST(test_delayed)
@@ -257,6 +289,15 @@ TEST(test_described)
     require(ptx_step_describe(&params, &with));
     assert_int_equal(with.launches, without.launches + 1);
     assert_int_equal(with.bytes, without.bytes + 3 * 60);
+    // The step makes those of many whole tiles.
+    for (uint64_t tiles = 63; tiles <= 64; tiles++) {
+        set.tensors[0].fp8_columns = 128;
+        set.tensors[0].count = tiles * 128 * 128;
+        require(ptx_step_describe(&params, &with));
+        assert_int_equal(with.launches, without.launches + (tiles < 64));
+        assert_int_equal(with.bytes,
+                         (without.bytes / 60 + 2 + (tiles < 64)) * set.tensors[0].count);
+    }
 }
 
 #define REFUSED(words, ...) CHANGED(*t, expect_no_step(&params, words), __VA_ARGS__)
