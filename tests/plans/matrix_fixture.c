@@ -418,18 +418,29 @@ ptx_step_plan *matrix_plan(const struct matrix_set *set)
     return made(ptx_step_plan_create(gpu.device, &set->params));
 }
 
-void matrix_set_steps(struct matrix_set *set, struct random *r)
+// Steps in the forms of plan_run(), from the one of this number on.
+static void steps_in_forms(struct matrix_set *set, struct random *r, unsigned form, uint32_t count)
 {
     OWNED(ptx_step_plan) *plan = matrix_plan(set);
     const struct any_plan any = { .step = plan };
     OWNED(ptx_graph) *graph = plan_capture(any);
     char what[40];
 
-    for (uint32_t step = 1; step <= 3; step++) {
+    for (uint32_t step = 1; step <= count; step++) {
         matrix_set_gradients(set, r);
-        plan_run(any, (enum plan_form)(step % 3), graph);
+        plan_run(any, (enum plan_form)((form + step) % 3), graph);
         matrix_set_expect(set, plan, step);
         snprintf(what, sizeof what, "step %u", step);
         matrix_set_check(set, what);
     }
+}
+
+void matrix_set_steps(struct matrix_set *set, struct random *r)
+{
+    steps_in_forms(set, r, 0, 3);
+}
+
+void matrix_set_two_steps(struct matrix_set *set, struct random *r, unsigned form)
+{
+    steps_in_forms(set, r, form, 2);
 }

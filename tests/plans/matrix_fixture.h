@@ -65,5 +65,7 @@ void matrix_set_check(const struct matrix_set *set, const char *what);
 ptx_step_plan *matrix_plan(const struct matrix_set *set);
 /// Takes three steps and compares them: in one run, in phases, by a graph.
 void matrix_set_steps(struct matrix_set *set, struct random *r);
+/// Two, of which numbers of `form` one after the other have all: each costs twice its products.
+void matrix_set_two_steps(struct matrix_set *set, struct random *r, unsigned form);
 
 #endif

@@ -130,7 +130,7 @@ TEST(test_chips)
         set.params.matrix_memory = k == 2 ? 60000 : 0;
         set.muon.steps = k ? 1 : 4;
         set.muon.triples = NULL;
-        matrix_set_steps(&set, &r);
+        matrix_set_two_steps(&set, &r, k);
         OWNED(ptx_step_plan) *plan = matrix_plan(&set);
         struct ptx_step_description description;
         require(ptx_step_plan_describe(plan, &description));
@@ -166,7 +166,7 @@ TEST(test_tiles)
         set.params.matrix_memory = k ? 350000 : 0;
         set.muon.triples = NULL;
         set.muon.steps = k ? 1 : 2;
-        matrix_set_steps(&set, &r);
+        matrix_set_two_steps(&set, &r, k);
         OWNED(ptx_step_plan) *plan = matrix_plan(&set);
         check_skipped(&r, plan, 0, INFINITY);
     }
@@ -212,7 +212,7 @@ TEST(test_long)
             assert_int_equal(description.workspace - workspace, 2 * 128 * 128 * 2);
         if (k == 1) // norm, records, AdamW's tensor, and products with momentum and step
             assert_int_equal(description.launches, 4);
-        matrix_set_steps(&set, &r);
+        matrix_set_two_steps(&set, &r, k);
         OWNED(ptx_step_plan) *plan = matrix_plan(&set);
         check_skipped(&r, plan, 0, INFINITY);
     }

@@ -14,12 +14,13 @@ trap 'rm -rf "$scratch"' EXIT
 # shellcheck source=tests/packages/download.sh
 . "$root/tests/packages/download.sh"
 unset PYTHONPATH PTXGEN_LIBCUDA PTXGEN_LIBRARY
+unset PYTHONDONTWRITEBYTECODE # pip compiles none, and each process would
 
 # environment FOLDER PACKAGE...: a new one with these packages.
 environment() {
     folder=$1
     shift
-    python3 -m venv "$folder"
+    new_environment "$folder"
     download "$folder/bin/pip" -q --disable-pip-version-check install --no-compile "$@" >"$scratch/log" 2>&1 || {
         echo "skipped: pip cannot install $*: $(tail -n 1 "$scratch/log")"
         exit 77
@@ -27,7 +28,7 @@ environment() {
 }
 
 # Nothing but Python is needed.
-python3 -m venv "$scratch/bare"
+new_environment "$scratch/bare"
 "$scratch/bare/bin/pip" -q --disable-pip-version-check install --no-index "$wheel"
 "$scratch/bare/bin/python" -m ptxgen emulate -- "$scratch/bare/bin/python" -m ptxgen
 

@@ -87,7 +87,7 @@ cat >complete.zsh <<'END'
 zmodload zsh/zpty
 zpty -b z zsh -f -i
 zpty -w z 'PS1= PROMPT_EOL_MARK= ; unsetopt ZLE_RPROMPT_INDENT 2>/dev/null; fpath=($PWD/functions $fpath)'
-zpty -w z 'autoload -U compinit && compinit -u -D'
+zpty -w z 'autoload -U compinit && compinit -u -C -d $PWD/dump'
 zpty -w z 'show() { zle complete-word; print -r -- "$BUFFER" >line; exit }; zle -N show; bindkey "^T" show'
 zpty -w z 'print ready >started'
 for k in {1..6000}; do [[ -e started ]] && break; sleep 0.05; done
