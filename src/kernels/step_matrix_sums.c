@@ -212,7 +212,14 @@ static uint32_t state_types(const struct ptxk_step_spec *spec)
     return types;
 }
 
-// Takes a gradient up, then sums. `half`: a predicate, the momentum is bf16.
+static void sum_of_state(ptx_builder *b, struct summing *s, ptx_type state)
+{
+    ptx_comment(b, state == PTX_F32 ? "momentum in f32" : "momentum in bf16");
+    s->state = state;
+    sum_of_dtype(b, s);
+}
+
+// Takes a gradient up, then sums. `half`: of several types, a predicate: the momentum is bf16.
 static void sum_summing(ptx_builder *b, struct summing *s, uint32_t types, ptx_val half)
 {
     struct norm_squares *n = s->n;
@@ -222,18 +229,14 @@ static void sum_summing(ptx_builder *b, struct summing *s, uint32_t types, ptx_v
         ptx_barrier(b);
         n->spread = NULL; // sums of gradients are consecutive
     }
-    if (types & PTX_TYPE_BIT(F32)) {
-        s->state = PTX_F32;
-        ptx_comment(b, "momentum in f32");
-        ptx_if (b, ptx_not(b, half))
-            sum_of_dtype(b, s);
+    if (!half.type) {
+        sum_of_state(b, s, types == PTX_TYPE_BIT(F32) ? PTX_F32 : PTX_BF16);
+        return;
     }
-    if (types & PTX_TYPE_BIT(BF16)) {
-        s->state = PTX_BF16;
-        ptx_comment(b, "momentum in bf16");
-        ptx_if (b, half)
-            sum_of_dtype(b, s);
-    }
+    ptx_if (b, half)
+        sum_of_state(b, s, PTX_BF16);
+    ptx_else (b)
+        sum_of_state(b, s, PTX_F32);
 }
 
 // Of a chunk of a matrix.
@@ -249,9 +252,12 @@ static void sum_matrix(ptx_builder *b, struct norm_squares *n, ptx_val of)
                          .at = ptx_load(b, of_tensor, ROW(state)),
                          .to = ptx_mad(b, n->chunk.index, parts, first),
                          .sums = to->sums };
-    ptx_val options = ptx_cvt(b, PTX_U32, ptx_load(b, row, MATRIX_ROW(options)));
-    ptx_val half = ptxk_matrix_has(b, options, STEP_MATRIX_BF16);
+    ptx_val half = { 0 };
 
+    if (types & (types - 1)) {
+        ptx_val options = ptx_cvt(b, PTX_U32, ptx_load(b, row, MATRIX_ROW(options)));
+        half = ptxk_matrix_has(b, options, STEP_MATRIX_BF16);
+    }
     if (!spec->spreads) {
         sum_summing(b, &s, types, half);
         return;
