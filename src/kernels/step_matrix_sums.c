@@ -12,11 +12,12 @@ enum {
     BLOCK = NORM_BLOCK,
     LANES = PTXK_MATRIX_LANES,
     SPAN = WARP * LANES, // elements that a warp reads in a row
-    AT_ONCE = 4,         // of these
+    MOST_AT_ONCE = 4,    // of these
 };
 enum { SUM_GG, SUM_MM, SUM_MG, SUMS };
 _Static_assert((int)SUMS == (int)STEP_MATRIX_SUMS, "of a row");
-_Static_assert(STEP_MATRIX_PART % (SPAN * AT_ONCE) == 0, "whole parts have no single elements");
+_Static_assert(STEP_MATRIX_PART % (SPAN * MOST_AT_ONCE) == 0,
+               "whole parts have no single elements");
 
 #define ROW(member) NORM_PLACE(uint64_t, struct step_tensor_row, member)
 
@@ -25,6 +26,21 @@ static ptx_ptr sums_param(ptx_builder *b, bool writes)
     return ptx_param_ptr(b, PTX_F64, "matrix_sums", .writeonly = writes, .readonly = !writes,
                          .meaning = "rows of 3, one for 1024 elements of a matrix: G * G, m * m, "
                                     "m * G");
+}
+
+// Twice as many blocks with half as many vectors of a lane in flight hide more of what a block
+// reads before its elements, where sums of f32 alone have room in 32 registers.
+unsigned ptxk_matrix_sums_blocks(const struct norm_spec *norm)
+{
+    const struct ptxk_step_spec *spec = norm->own;
+    const bool only_sums = !norm->reports && !spec->accumulates && !spec->clips_units;
+
+    return only_sums && norm->dtypes == PTX_TYPE_BIT(F32) ? 8 : 4;
+}
+
+static unsigned at_once(const struct norm_spec *norm)
+{
+    return ptxk_matrix_sums_blocks(norm) > 4 ? MOST_AT_ONCE / 2 : MOST_AT_ONCE;
 }
 
 // ---- parts --------------------------------------------------------------------------------------
@@ -66,37 +82,38 @@ static ptx_vec vector_at(ptx_builder *b, const struct ptxk_spread *spread, ptx_p
     return ptx_load_vec(b, x, place, LANES);
 }
 
-// Vectors, as long as the lane has AT_ONCE of them before `limit` (s32).
+// Vectors, as long as the lane has so many of them before `limit` (s32).
 static void add_vectors(ptx_builder *b, const struct norm_squares *n, const struct part *p,
                         ptx_val limit)
 {
-    ptx_val last = ptx_sub(b, limit, (AT_ONCE - 1) * SPAN + LANES);
+    const unsigned count = at_once(n->spec);
+    ptx_val last = ptx_sub(b, limit, (count - 1) * SPAN + LANES);
     const bool spreads = p->of->spread_state;
 
     ptx_while (b, ptx_le(b, p->i, last)) {
-        ptx_vec g[AT_ONCE], m[AT_ONCE];
+        ptx_vec g[MOST_AT_ONCE], m[MOST_AT_ONCE];
         ptx_ptr x = p->x, state = p->state;
         if (!p->of->spread)
             x = ptx_at(b, x, p->i);
         if (!spreads)
             state = ptx_at(b, state, p->i);
-        for (unsigned k = 0; k < AT_ONCE; k++) {
+        for (unsigned k = 0; k < count; k++) {
             if (!k || spreads)
-                ptx_comment(b, "%u vector%s of G and of m", spreads ? 1 : AT_ONCE,
+                ptx_comment(b, "%u vector%s of G and of m", spreads ? 1 : count,
                             spreads ? "" : "s");
             g[k] = p->of->spread ? vector_at(b, p->of->spread, p->x, p->i, k * SPAN)
                                  : ptx_load_vec(b, x, k * SPAN, LANES);
             m[k] = spreads ? vector_at(b, p->of->spread_state, p->state, p->i, k * SPAN)
                            : ptx_load_vec(b, state, k * SPAN, LANES);
         }
-        for (unsigned k = 0; k < AT_ONCE * LANES; k++) {
-            ptxk_comment_lanes(b, "products", k, n->spec->reports ? 1 : LANES, AT_ONCE * LANES);
+        for (unsigned k = 0; k < count * LANES; k++) {
+            ptxk_comment_lanes(b, "products", k, n->spec->reports ? 1 : LANES, count * LANES);
             const ptx_val one = g[k / LANES].lane[k % LANES];
             if (n->spec->reports)
                 ptxk_chunk_see(b, &n->seen, one);
             add_products(b, p, one, m[k / LANES].lane[k % LANES]);
         }
-        ptx_set(b, p->i, ptx_add(b, p->i, AT_ONCE * SPAN));
+        ptx_set(b, p->i, ptx_add(b, p->i, count * SPAN));
     }
 }
 
