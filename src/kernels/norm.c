@@ -15,11 +15,11 @@ void ptxk_norm_emit(ptx_builder *b, const struct norm_spec *spec)
         const struct norm_entry *e = ptxk_norm_entry(spec, k);
         const bool is_own = k == NORM_LAST && spec->last_threads;
         const unsigned threads = e && e->threads ? e->threads(spec) : NORM_BLOCK;
+        const unsigned blocks = e && e->blocks ? e->blocks(spec) : e ? e->min_blocks : 0;
         if (e)
             ptx_entry (b, e->name, .block = { is_own ? spec->last_threads : threads },
-                       .min_blocks = e->min_blocks
-                                         ? (e->min_blocks * NORM_BLOCK + threads - 1) / threads
-                                         : spec->last_blocks)
+                       .min_blocks = blocks ? (blocks * NORM_BLOCK + threads - 1) / threads
+                                            : spec->last_blocks)
                 e->emit(b, spec);
     }
 }

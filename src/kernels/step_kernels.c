@@ -238,9 +238,14 @@ static void set_rows_emit(ptx_builder *b, const struct norm_spec *spec)
         ptx_store(b, rows, k, ptx_load(b, words, k));
 }
 
+static unsigned squares_blocks(const struct norm_spec *spec)
+{
+    return has_matrices(spec) ? ptxk_matrix_sums_blocks(spec) : 4;
+}
+
 const struct norm_entry ptxk_step_entries[NORM_ENTRIES] = {
     NORM_COMMON_ENTRIES,
-    [NORM_SQUARES] = { "clip_norm", squares_emit, 4 },
+    [NORM_SQUARES] = { "clip_norm", squares_emit, .blocks = squares_blocks },
     [NORM_SUMS] = { "clip_sums", sums_emit, 1 },
     [STEP_REDUCE] = { "step_reduce", ptxk_step_reduce_emit, 4, has_sums },
     [STEP_SUMS] = { "step_sums", ptxk_step_sums_emit, 1, has_sums },

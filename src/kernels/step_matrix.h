@@ -29,6 +29,8 @@ struct ptxk_matrix_sums {
     ptx_ptr of, matrices, rows, sums;
 };
 void ptxk_matrix_sums_param(ptx_builder *b, struct norm_squares *n, struct ptxk_matrix_sums *to);
+// Its blocks of a multiprocessor.
+unsigned ptxk_matrix_sums_blocks(const struct norm_spec *norm);
 
 // In the launch that takes gradients up, in plans with matrices whose elements are not consecutive:
 // declares the parameters, and takes a chunk's up.

@@ -12,11 +12,12 @@ enum {
     BLOCK = NORM_BLOCK,
     LANES = PTXK_MATRIX_LANES,
     SPAN = WARP * LANES, // elements that a warp reads in a row
-    AT_ONCE = 4,         // of these
+    MOST_AT_ONCE = 4,    // of these
 };
 enum { SUM_GG, SUM_MM, SUM_MG, SUMS };
 _Static_assert((int)SUMS == (int)STEP_MATRIX_SUMS, "of a row");
-_Static_assert(STEP_MATRIX_PART % (SPAN * AT_ONCE) == 0, "whole parts have no single elements");
+_Static_assert(STEP_MATRIX_PART % (SPAN * MOST_AT_ONCE) == 0,
+               "whole parts have no single elements");
 
 #define ROW(member) NORM_PLACE(uint64_t, struct step_tensor_row, member)
 
@@ -25,6 +26,21 @@ static ptx_ptr sums_param(ptx_builder *b, bool writes)
     return ptx_param_ptr(b, PTX_F64, "matrix_sums", .writeonly = writes, .readonly = !writes,
                          .meaning = "rows of 3, one for 1024 elements of a matrix: G * G, m * m, "
                                     "m * G");
+}
+
+// Twice as many blocks with half as many vectors of a lane in flight hide more of what a block
+// reads before its elements, where sums of f32 alone have room in 32 registers.
+unsigned ptxk_matrix_sums_blocks(const struct norm_spec *norm)
+{
+    const struct ptxk_step_spec *spec = norm->own;
+    const bool only_sums = !norm->reports && !spec->accumulates && !spec->clips_units;
+
+    return only_sums && norm->dtypes == PTX_TYPE_BIT(F32) ? 8 : 4;
+}
+
+static unsigned at_once(const struct norm_spec *norm)
+{
+    return ptxk_matrix_sums_blocks(norm) > 4 ? MOST_AT_ONCE / 2 : MOST_AT_ONCE;
 }
 
 // ---- parts --------------------------------------------------------------------------------------
@@ -66,37 +82,38 @@ static ptx_vec vector_at(ptx_builder *b, const struct ptxk_spread *spread, ptx_p
     return ptx_load_vec(b, x, place, LANES);
 }
 
-// Vectors, as long as the lane has AT_ONCE of them before `limit` (s32).
+// Vectors, as long as the lane has so many of them before `limit` (s32).
 static void add_vectors(ptx_builder *b, const struct norm_squares *n, const struct part *p,
                         ptx_val limit)
 {
-    ptx_val last = ptx_sub(b, limit, (AT_ONCE - 1) * SPAN + LANES);
+    const unsigned count = at_once(n->spec);
+    ptx_val last = ptx_sub(b, limit, (count - 1) * SPAN + LANES);
     const bool spreads = p->of->spread_state;
 
     ptx_while (b, ptx_le(b, p->i, last)) {
-        ptx_vec g[AT_ONCE], m[AT_ONCE];
+        ptx_vec g[MOST_AT_ONCE], m[MOST_AT_ONCE];
         ptx_ptr x = p->x, state = p->state;
         if (!p->of->spread)
             x = ptx_at(b, x, p->i);
         if (!spreads)
             state = ptx_at(b, state, p->i);
-        for (unsigned k = 0; k < AT_ONCE; k++) {
+        for (unsigned k = 0; k < count; k++) {
             if (!k || spreads)
-                ptx_comment(b, "%u vector%s of G and of m", spreads ? 1 : AT_ONCE,
+                ptx_comment(b, "%u vector%s of G and of m", spreads ? 1 : count,
                             spreads ? "" : "s");
             g[k] = p->of->spread ? vector_at(b, p->of->spread, p->x, p->i, k * SPAN)
                                  : ptx_load_vec(b, x, k * SPAN, LANES);
             m[k] = spreads ? vector_at(b, p->of->spread_state, p->state, p->i, k * SPAN)
                            : ptx_load_vec(b, state, k * SPAN, LANES);
         }
-        for (unsigned k = 0; k < AT_ONCE * LANES; k++) {
-            ptxk_comment_lanes(b, "products", k, n->spec->reports ? 1 : LANES, AT_ONCE * LANES);
+        for (unsigned k = 0; k < count * LANES; k++) {
+            ptxk_comment_lanes(b, "products", k, n->spec->reports ? 1 : LANES, count * LANES);
             const ptx_val one = g[k / LANES].lane[k % LANES];
             if (n->spec->reports)
                 ptxk_chunk_see(b, &n->seen, one);
             add_products(b, p, one, m[k / LANES].lane[k % LANES]);
         }
-        ptx_set(b, p->i, ptx_add(b, p->i, AT_ONCE * SPAN));
+        ptx_set(b, p->i, ptx_add(b, p->i, count * SPAN));
     }
 }
 
@@ -212,7 +229,14 @@ static uint32_t state_types(const struct ptxk_step_spec *spec)
     return types;
 }
 
-// Takes a gradient up, then sums. `half`: a predicate, the momentum is bf16.
+static void sum_of_state(ptx_builder *b, struct summing *s, ptx_type state)
+{
+    ptx_comment(b, state == PTX_F32 ? "momentum in f32" : "momentum in bf16");
+    s->state = state;
+    sum_of_dtype(b, s);
+}
+
+// Takes a gradient up, then sums. `half`: of several types, a predicate: the momentum is bf16.
 static void sum_summing(ptx_builder *b, struct summing *s, uint32_t types, ptx_val half)
 {
     struct norm_squares *n = s->n;
@@ -222,18 +246,14 @@ static void sum_summing(ptx_builder *b, struct summing *s, uint32_t types, ptx_v
         ptx_barrier(b);
         n->spread = NULL; // sums of gradients are consecutive
     }
-    if (types & PTX_TYPE_BIT(F32)) {
-        s->state = PTX_F32;
-        ptx_comment(b, "momentum in f32");
-        ptx_if (b, ptx_not(b, half))
-            sum_of_dtype(b, s);
+    if (!half.type) {
+        sum_of_state(b, s, types == PTX_TYPE_BIT(F32) ? PTX_F32 : PTX_BF16);
+        return;
     }
-    if (types & PTX_TYPE_BIT(BF16)) {
-        s->state = PTX_BF16;
-        ptx_comment(b, "momentum in bf16");
-        ptx_if (b, half)
-            sum_of_dtype(b, s);
-    }
+    ptx_if (b, half)
+        sum_of_state(b, s, PTX_BF16);
+    ptx_else (b)
+        sum_of_state(b, s, PTX_F32);
 }
 
 // Of a chunk of a matrix.
@@ -249,9 +269,12 @@ static void sum_matrix(ptx_builder *b, struct norm_squares *n, ptx_val of)
                          .at = ptx_load(b, of_tensor, ROW(state)),
                          .to = ptx_mad(b, n->chunk.index, parts, first),
                          .sums = to->sums };
-    ptx_val options = ptx_cvt(b, PTX_U32, ptx_load(b, row, MATRIX_ROW(options)));
-    ptx_val half = ptxk_matrix_has(b, options, STEP_MATRIX_BF16);
+    ptx_val half = { 0 };
 
+    if (types & (types - 1)) {
+        ptx_val options = ptx_cvt(b, PTX_U32, ptx_load(b, row, MATRIX_ROW(options)));
+        half = ptxk_matrix_has(b, options, STEP_MATRIX_BF16);
+    }
     if (!spec->spreads) {
         sum_summing(b, &s, types, half);
         return;
