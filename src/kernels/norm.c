@@ -15,7 +15,8 @@ void ptxk_norm_emit(ptx_builder *b, const struct norm_spec *spec)
         const struct norm_entry *e = ptxk_norm_entry(spec, k);
         const bool is_own = k == NORM_LAST && spec->last_threads;
         const unsigned threads = e && e->threads ? e->threads(spec) : NORM_BLOCK;
-        const unsigned blocks = e && e->blocks ? e->blocks(spec) : e ? e->min_blocks : 0;
+        const int sm = ptx_builder_target(b).sm;
+        const unsigned blocks = e && e->blocks ? e->blocks(spec, sm) : e ? e->min_blocks : 0;
         if (e)
             ptx_entry (b, e->name, .block = { is_own ? spec->last_threads : threads },
                        .min_blocks = blocks ? (blocks * NORM_BLOCK + threads - 1) / threads

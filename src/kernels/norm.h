@@ -147,8 +147,8 @@ struct norm_entry {
     uint32_t (*shared_bytes)(const struct norm_spec *spec, int sm);
     // Of a block, of which there are fewer if they are more; NULL: NORM_BLOCK.
     unsigned (*threads)(const struct norm_spec *spec);
-    // What min_blocks is for a plan; NULL: the same for all.
-    unsigned (*blocks)(const struct norm_spec *spec);
+    // What min_blocks is for a plan on such devices; NULL: the same for all.
+    unsigned (*blocks)(const struct norm_spec *spec, int sm);
 };
 
 // The kernels of a plan in the order of the text: those of a run, then those that change what it

@@ -238,9 +238,9 @@ static void set_rows_emit(ptx_builder *b, const struct norm_spec *spec)
         ptx_store(b, rows, k, ptx_load(b, words, k));
 }
 
-static unsigned squares_blocks(const struct norm_spec *spec)
+static unsigned squares_blocks(const struct norm_spec *spec, int sm)
 {
-    return has_matrices(spec) ? ptxk_matrix_sums_blocks(spec) : 4;
+    return has_matrices(spec) ? ptxk_matrix_sums_blocks(spec, sm) : 4;
 }
 
 const struct norm_entry ptxk_step_entries[NORM_ENTRIES] = {

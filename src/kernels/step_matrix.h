@@ -30,7 +30,7 @@ struct ptxk_matrix_sums {
 };
 void ptxk_matrix_sums_param(ptx_builder *b, struct norm_squares *n, struct ptxk_matrix_sums *to);
 // Its blocks of a multiprocessor.
-unsigned ptxk_matrix_sums_blocks(const struct norm_spec *norm);
+unsigned ptxk_matrix_sums_blocks(const struct norm_spec *norm, int sm);
 
 // In the launch that takes gradients up, in plans with matrices whose elements are not consecutive:
 // declares the parameters, and takes a chunk's up.

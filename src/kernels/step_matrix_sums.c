@@ -28,19 +28,32 @@ static ptx_ptr sums_param(ptx_builder *b, bool writes)
                                     "m * G");
 }
 
-// Twice as many blocks with half as many vectors of a lane in flight hide more of what a block
-// reads before its elements, where sums of f32 alone have room in 32 registers.
-unsigned ptxk_matrix_sums_blocks(const struct norm_spec *norm)
+static bool has_own_rules(const struct ptxk_step_spec *spec)
 {
-    const struct ptxk_step_spec *spec = norm->own;
-    const bool only_sums = !norm->reports && !spec->accumulates && !spec->clips_units;
-
-    return only_sums && norm->dtypes == PTX_TYPE_BIT(F32) ? 8 : 4;
+    for (unsigned k = 0; k < spec->variant_count; k++)
+        if (spec->variants[k].rule->own)
+            return true;
+    return false;
 }
 
-static unsigned at_once(const struct norm_spec *norm)
+// Twice as many blocks with half as many vectors of a lane in flight hide more of what a block
+// reads before its elements, where sums of f32 alone have room in 32 registers, and multiprocessors
+// have 2,048 threads.
+unsigned ptxk_matrix_sums_blocks(const struct norm_spec *norm, int sm)
 {
-    return ptxk_matrix_sums_blocks(norm) > 4 ? MOST_AT_ONCE / 2 : MOST_AT_ONCE;
+    const struct ptxk_step_spec *spec = norm->own;
+    const bool only_sums = !norm->reports && !spec->accumulates && !spec->clips_units &&
+                           !spec->spreads && !has_own_rules(spec);
+    const bool has_room = sm != 86 && sm != 89 && sm < 110;
+
+    return has_room && only_sums && norm->dtypes == PTX_TYPE_BIT(F32) ? 8 : 4;
+}
+
+static unsigned at_once(const ptx_builder *b, const struct norm_spec *norm)
+{
+    const int sm = ptx_builder_target(b).sm;
+
+    return ptxk_matrix_sums_blocks(norm, sm) > 4 ? MOST_AT_ONCE / 2 : MOST_AT_ONCE;
 }
 
 // ---- parts --------------------------------------------------------------------------------------
@@ -86,7 +99,7 @@ static ptx_vec vector_at(ptx_builder *b, const struct ptxk_spread *spread, ptx_p
 static void add_vectors(ptx_builder *b, const struct norm_squares *n, const struct part *p,
                         ptx_val limit)
 {
-    const unsigned count = at_once(n->spec);
+    const unsigned count = at_once(b, n->spec);
     ptx_val last = ptx_sub(b, limit, (count - 1) * SPAN + LANES);
     const bool spreads = p->of->spread_state;
 
