@@ -289,6 +289,7 @@ TEST(test_sixteen_scalars)
 // How often each function of a rule was called, and which writes other code from when on.
 enum { OF_ONCE, OF_REDUCE, OF_SUMS, OF_UPDATE, FUNCTIONS };
 static unsigned times[FUNCTIONS], changes, after;
+static bool fails; // and has an error in its place
 
 static bool turns(unsigned function)
 {
@@ -321,6 +322,8 @@ static void turning_update(ptx_builder *b, struct ptx_rule_element *e)
     ptx_val share = ptx_rule_div(b, e->g, e->c[1]);
     ptx_val way = ptx_mul(b, share, e->c[0]);
 
+    if (fails && times[OF_UPDATE] >= after)
+        way = ptx_mul(b, share, ptx_u32(2));
     e->new_p = ptx_sub(b, e->p, turns(OF_UPDATE) ? share : way);
 }
 
@@ -367,6 +370,42 @@ TEST(test_functions_that_count_their_calls)
         }
         assert_true(refused && plans);
     }
+}
+
+// An error in the second text of a plan is an error.
+TEST(test_functions_that_fail_later)
+{
+    const struct ptx_rule_params params = { .name = "failing",
+                                            .scalars = { { "lr" } },
+                                            .once = turning_once,
+                                            .sums = 1,
+                                            .reduce = turning_reduce,
+                                            .of_sums = turning_of_sums,
+                                            .update = turning_update };
+    OWNED(ptx_buffer) *memory = ptx_buffer_create(gpu.device, 4096);
+    const CUdeviceptr at = ptx_buffer_address(memory);
+    struct ptx_step_tensor tensor = {
+        .parameter = at, .gradient = at + 1024, .step = at + 2048, .count = 100, .dtype = PTX_F32
+    };
+    unsigned refused = 0, plans = 0;
+
+    fails = true;
+    changes = FUNCTIONS;
+    for (after = 1; !plans; after++) {
+        memset(times, 0, sizeof times);
+        OWNED(ptx_rule) *rule = ptx_rule_create(&params);
+        if (!rule)
+            continue;
+        struct ptx_step_group group = { .own_rule = rule, .hyper = { .lr = 0.5 } };
+        OWNED(ptx_step_plan) *plan = ptx_step_plan_create(
+            gpu.device, &(struct ptx_step_params) { ONE_TENSOR(tensor, group), .max_norm = 1,
+                                                    .stream = gpu.stream });
+        assert_true((plan == NULL) == (times[OF_UPDATE] > after));
+        refused += !plan;
+        plans += plan != NULL;
+    }
+    fails = false;
+    assert_true(refused);
 }
 
 // ---- rules as data ------------------------------------------------------------------------------
