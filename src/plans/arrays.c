@@ -182,21 +182,23 @@ static bool runs_may_meet(const struct plan_array *x, const struct plan_array *y
     return apart < low_run || apart + high_run > stride;
 }
 
-// Exactly: where neither stride divides the other, as of rows with strides of their own, one run of
-// an array after the other against all of the other's.
+// Exactly: where strides differ, as of rows with strides of their own, one run of an array after
+// the other against all of the other's.
 static bool runs_meet(const struct plan_array *x, const struct plan_array *y)
 {
     struct plan_array run = *x;
 
     if (!runs_may_meet(x, y))
         return false;
-    if (!x->stride || !y->stride || x->stride % y->stride == 0 || y->stride % x->stride == 0)
+    if (!x->stride || !y->stride || x->stride == y->stride)
         return true;
     run.stride = 0;
-    run.count = x->run / x->bytes;
-    for (; run.at < end_of(x); run.at += x->stride)
+    for (; run.at < end_of(x); run.at += x->stride) {
+        const uint64_t left = end_of(x) - run.at;
+        run.count = (left < x->run ? left : x->run) / x->bytes;
         if (spans_meet(&run, y) && runs_may_meet(&run, y))
             return true;
+    }
     return false;
 }
 

@@ -530,4 +530,46 @@ TEST(test_strides_of_rows)
     expect_no_step(&params, "tensor 1's state[0] and tensor 2's state[0] overlap");
 }
 
+// The last run of a tensor may be a part of a run, and a stride may divide the other.
+TEST(test_runs_that_end_early)
+{
+    enum { ROW = 16, LENGTH = 12 * ROW };
+    const struct ptx_step_group group = { .rule = PTX_STEP_RULE_MUON,
+                                          .hyper = { .lr = 1, .momentum = 0.5 } };
+    const struct {
+        uint64_t first, rows, run, stride; // in rows, of 4 elements
+    } pairs[][2] = {
+        { { 0, 5, 2, 5 }, { 4, 2, 1, 7 } },  // 0, 1, 5, 6, 10; 4, 11
+        { { 0, 2, 1, 10 }, { 5, 1, 1, 5 } }, // 0, 10; 5
+    };
+
+    for (size_t k = 0; k < sizeof pairs / sizeof *pairs; k++) {
+        struct ptx_step_tensor t[2];
+        OWNED(ptx_buffer) *memory = ptx_buffer_create(gpu.device, (size_t)4 * LENGTH);
+        assert_non_null(memory);
+        const CUdeviceptr at = ptx_buffer_address(memory);
+        require(ptx_buffer_fill(memory, 0, 0, (size_t)4 * LENGTH, gpu.stream));
+        for (size_t n = 0; n < 2; n++)
+            t[n] = (struct ptx_step_tensor) {
+                .parameter = at + pairs[k][n].first * ROW,
+                .gradient = at + LENGTH + pairs[k][n].first * ROW,
+                .state = { at + (size_t)2 * LENGTH + pairs[k][n].first * ROW },
+                .step = at + (size_t)3 * LENGTH,
+                .count = pairs[k][n].rows * ROW / 4,
+                .columns = ROW / 4,
+                .spread = { pairs[k][n].run * ROW / 4, pairs[k][n].stride * ROW / 4 },
+                .dtype = PTX_F32,
+            };
+        OWNED(ptx_step_plan) *plan =
+            ptx_step_plan_create(gpu.device, &(struct ptx_step_params) { .tensors = t,
+                                                                         .tensor_count = 2,
+                                                                         .groups = &group,
+                                                                         .group_count = 1,
+                                                                         .max_norm = 1,
+                                                                         .stream = gpu.stream });
+        if (!plan)
+            fail_msg("pair %zu: %s", k, ptx_error_message());
+    }
+}
+
 GPU_MAIN
