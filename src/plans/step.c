@@ -675,8 +675,8 @@ ptx_status ptx_step_describe(const struct ptx_step_params *params,
 ptx_status ptx_step_plan_describe(const ptx_step_plan *plan,
                                   struct ptx_step_description *description)
 {
-    static const unsigned kernels[] = { NORM_SQUARES, STEP_REDUCE, STEP_MATRIX, STEP_MATRIX_LAST,
-                                        NORM_LAST };
+    static const unsigned kernels[] = { NORM_SQUARES,     STEP_REDUCE,  STEP_MATRIX,
+                                        STEP_MATRIX_LAST, STEP_SQUARES, NORM_LAST };
 
     if (!plan || !description)
         return ptxd_fail(PTX_ERROR_INVALID, "%s: %s is NULL", __func__,

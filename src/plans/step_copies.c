@@ -91,10 +91,9 @@ enum copy_squares ptxp_copies_may_be_square(const struct ptx_step_params *params
                !params->qk_clip_count && (!sm || sm >= 80); // those have the shared memory
     bool amax = false, in_blocks = false;
 
-    for (uint32_t g = 0; g < params->group_count && may; g++)
-        may = !ptxp_step_rule_of(&params->groups[g])->of_matrices &&
-              params->groups[g].agc.clipping == 0;
     for (size_t t = 0; t < params->tensor_count; t++) {
+        const struct ptx_step_group *group = &params->groups[params->tensors[t].group];
+        may = may && !ptxp_step_rule_of(group)->of_matrices && group->agc.clipping == 0;
         amax |= params->tensors[t].amax != 0;
         in_blocks |= is_in_blocks(&params->tensors[t]);
     }
