@@ -62,9 +62,9 @@
 ///
 /// X and the products have memory of the plan's: 2 to 2.2 bytes an element up to 128 rows, more
 /// where rows of X are short. Above, it is 6 at most where a matrix is square or one side is at
-/// least twice the other, and up to 10.5 else (docs/muon.md). matrix_memory of struct
-/// ptx_step_params limits it: matrices are then stepped in windows, in the order of the tensors,
-/// and a window has the memory that the one before has left.
+/// least twice the other, or 6.4 where sides are no multiples of 8, and up to 10.6 else
+/// (docs/muon.md). matrix_memory of struct ptx_step_params limits it: matrices are then stepped in
+/// windows, in the order of the tensors, and a window has the memory that the one before has left.
 ///
 /// The norm is always taken. Where matrices are not to be clipped, give them a norm group whose
 /// limit in group_max_norms is INFINITY. A step that is skipped writes nothing; nor does a tensor
