@@ -47,6 +47,45 @@ def test_a_step_is_that_of_the_sums(dtype, last):
             p.grad = None
 
 
+def test_sums_follow_other_layouts():
+    """Gradients are added element by element, in whatever order parameters have them in memory."""
+    p, twin = (torch.nn.Parameter(torch.ones(4, 6, 3, 2, device=DEVICE)) for _ in range(2))
+    optimizer, other = pt.SGD([p], lr=1.0), pt.SGD([twin], lr=1.0)
+    for turn in range(3):
+        for one, of in ((p, optimizer), (twin, other)):
+            one.grad = torch.randn(p.shape, generator=torch.Generator().manual_seed(turn)).to(DEVICE)
+            if turn < 2:
+                of.accumulate()
+            else:
+                of.step()
+        if turn == 0:
+            p.data = p.data.contiguous(memory_format=torch.channels_last)
+    assert torch.equal(p, twin)
+    p.grad = torch.ones_like(p)
+    optimizer.accumulate()
+    p.data, before = torch.ones(9, 5, device=DEVICE), p.data
+    p.grad = torch.ones_like(p)
+    with pytest.raises(ValueError, match="accumulate\\(\\) has summed gradients of shape \\(4, 6, 3, 2\\): call step\\(\\)"):
+        optimizer.step()
+    assert bool((p == 1).all())
+    p.data, p.grad = before, None
+    optimizer.step()
+    assert torch.equal(p, twin - 1)
+
+
+def test_plans_that_move_after_a_capture_keep_no_old_states():
+    p = torch.nn.Parameter(torch.ones(64, device=DEVICE))
+    optimizer = pt.SGD([p], lr=1.0, momentum=0.5)
+    p.grad = torch.ones_like(p)
+    optimizer.step()
+    with capturing(optimizer):
+        optimizer.step()
+    for _ in range(4):
+        optimizer.state[p]["momentum_buffer"] = optimizer.state[p]["momentum_buffer"].clone()
+        optimizer.step()
+    assert len(optimizer._engine()._captured) <= 2
+
+
 def test_parts_without_elements():
     """A rank of several may have empty shards alone, of one group or of all, and calls what the others call."""
     for shapes in (((0, 4), (3, 0)), ((0, 4), (6, 2))):

@@ -162,9 +162,10 @@ class Engine:
             return [part.look(groups) for part in self._parts]
 
     def _note_capture(self, part: Part) -> None:
-        if not part.captured and part.device.capturing():
-            part.captured = True
-            self._captured.append(part)
+        if not part.noted and part.device.capturing():
+            part.captured = part.noted = True
+            if all(one is not part for one in self._captured):
+                self._captured.append(part)
 
     @staticmethod
     def _take_guards(owner: Any) -> None:
@@ -280,6 +281,9 @@ class Engine:
             self._summed.update((id(p), p) for part in self._parts for p in part.parameters)
             self._adds = False
         items, at = self._items(owner, groups, params, grads)
+        for item in items if self._sums is not None else ():
+            if id(item.parameter) in self._summed:
+                self._sums.check(item)  # type: ignore[union-attr]
         norm = self._needs_norm(owner)
         # The gradients are placed as the parameters are, or will be: _usable(). Of all parameters, since
         # a rank may have no gradient of some yet, and all ranks must add up the same.
@@ -309,7 +313,10 @@ class Engine:
         for part in self._parts:  # what is dropped must not be at work
             if id(part.plan) not in kept and not part.captured:
                 part.device.gpu.synchronize(part.device.stream())
-        self._captured += [part for part in parts if part.captured]  # a plan that has other addresses now
+        # A plan that has other addresses now: they replace those that it had, but for those of the capture itself.
+        anew = [part for part in parts if part.captured]
+        plans = {id(part.plan) for part in anew}
+        self._captured[:] = [part for part in self._captured if part.noted or id(part.plan) not in plans] + anew
         self._parts, self._norm, self._group = parts, norm, reduced.group if norm else None
         self._over_ranks = over_ranks and _over_ranks.OverRanks.made(owner, params, asked, parts)
         self._idle = [p for k, p in enumerate(params) if k not in planned]

@@ -88,6 +88,7 @@ class Sums:
 
     def __init__(self) -> None:
         self._of: Dict[int, Tuple[Tensor, Tensor, Tensor]] = {}
+        self._laid_out: Dict[int, Tuple[torch.Size, Tuple[int, ...]]] = {}  # shapes and strides whose order the sums have
 
     def of(self, item: Item, piece: int = 0) -> Tuple[int, int]:
         """The addresses of both, of an item or of its piece; 0 for a part without elements."""
@@ -105,6 +106,13 @@ class Sums:
         """Of an item: what must stay as long as a plan that has it."""
         return self._kept(item, self._counts(item))[1:]
 
+    def check(self, item: Item) -> None:
+        """Whether an item that has sums has the shape that it had."""
+        shape = self._laid_out.get(id(item.parameter), (item.local.shape,))[0]
+        if shape != item.local.shape:
+            raise ValueError(f"{item.what} is of shape {tuple(item.local.shape)}, and accumulate() has summed gradients of "
+                             f"shape {tuple(shape)}: call step() before the shape changes")
+
     @staticmethod
     def _counts(item: Item) -> List[int]:
         return [item.local.numel()] if item.pieces is None else [one.elements for one in item.pieces]
@@ -120,7 +128,12 @@ class Sums:
                 or found[1].device != here.device):
             found = (item.parameter, torch.empty(size, dtype=torch.float32, device=here.device),
                      torch.zeros(2 * len(counts), dtype=torch.int32, device=here.device))
-            self._of[id(item.parameter)] = found
+        laid_out = here.shape, here.stride()
+        shape, strides = self._laid_out.get(id(item.parameter), laid_out)
+        if found[0] is item.parameter and shape == here.shape and strides != laid_out[1] and size == here.numel():
+            moved = torch.empty_like(here, dtype=torch.float32).copy_(found[1].as_strided(shape, strides))
+            found = item.parameter, moved.as_strided((size,), (1,)), found[2]
+        self._of[id(item.parameter)], self._laid_out[id(item.parameter)] = found, laid_out
         return starts, found[1], found[2]
 
 
@@ -174,6 +187,7 @@ class Part:
     """The plan of one device, and what it was made for."""
 
     key: PlanKey
+    noted = False  # a capture launched it
 
     def __init__(self, device: Any, items: List[Item], owner: Any, norm: bool, phases: bool,
                  previous: Optional["Part"], gradients: Sequence[Optional[Tensor]],
@@ -642,7 +656,8 @@ class Part:
             if one is not None:
                 taken = taken * (one.skipped_on(self.device.device) == 0)
         for n, k in enumerate(self.empty):
-            item, had = self.items[k], self.counters[n][0] != 0 if self.counters else None
+            item = self.items[k]
+            had = self.counters[n][0] != 0 if self.counters and not self.known[k] else None
             for cell, before in self.clocks.get(k, ()):
                 cell.copy_(before if had is None else torch.where(had, cell, before))
             if not self.known[k] and had is None:
