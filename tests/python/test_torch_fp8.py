@@ -71,6 +71,77 @@ def test_codes_have_the_scale_of_the_steps_before(cls, dtype, state_dtype, fmt):
             e.after(p)
 
 
+@needs_float8
+@pytest.mark.parametrize("becomes", [
+    lambda p: torch.randn(300, 5, 3, 3, device=DEVICE), lambda p: p.reshape(7, 6, 2, 3),
+    lambda p: p.contiguous(memory_format=torch.channels_last)])
+@pytest.mark.parametrize("call", ["cast", "step", "load"])
+def test_codes_follow_other_layouts(becomes, call):
+    p = torch.nn.Parameter(torch.randn(6, 7, 2, 3, device=DEVICE))
+    fp8 = pt.Float8Weights(history=1)
+    optimizer = pt.SGD([p], lr=0.0, fp8=fp8)
+    fp8.cast()
+    p.data = becomes(p.data)
+    if call == "step":
+        p.grad = torch.zeros_like(p)
+        optimizer.step()
+    else:
+        if call == "load":
+            optimizer.load_state_dict(optimizer.state_dict())
+        fp8.cast()
+    codes, inverse, amax, _ = fp8[p]
+    assert codes.shape == p.shape and codes.stride() == p.stride() and float(amax) == float(p.detach().abs().max())
+    assert same([codes.view(torch.uint8)], [coded(p, 1 / inverse, "e4m3")])
+
+
+@needs_float8
+@pytest.mark.parametrize("becomes", [lambda p: torch.randn(300, 40, device=DEVICE), lambda p: p.reshape(30, 50)])
+def test_blocks_and_transposes_follow_other_shapes(becomes):
+    for options in ({"blocks": "128x128"}, {"blocks": "1x128"}, {"history": 1}):
+        p = torch.nn.Parameter(torch.randn(50, 30, device=DEVICE))
+        fp8 = pt.Float8Weights(transposed=True, **options)
+        optimizer = pt.SGD([p], lr=0.0, fp8=fp8)
+        fp8.cast()
+        p.data = becomes(p.data)
+        p.grad = torch.zeros_like(p)
+        optimizer.step()
+        found = fp8.blocks_of(p) if "blocks" in options else fp8[p]
+        assert found.codes.shape == p.shape and found.transposed.shape == p.T.shape
+        fresh = pt.Float8Weights(transposed=True, **options)
+        other = pt.SGD([p], lr=0.0, fp8=fresh)
+        fresh.cast()
+        if "blocks" in options:
+            assert same([one.view(torch.uint8) for one in found], [one.view(torch.uint8) for one in fresh.blocks_of(p)])
+        else:
+            assert same([found.transposed.view(torch.uint8)], [found.codes.view(torch.uint8).T.contiguous()])
+        del other
+
+
+def test_what_cannot_have_codes_is_refused():
+    p = torch.nn.Parameter(torch.ones(8, 8, device=DEVICE))
+    fp8 = pt.Float8Weights()
+    optimizer = pt.SGD([p], lr=1.0, ema_decay=0.5, fp8=fp8)
+    fp8.cast()
+    p.grad = torch.ones_like(p)
+    optimizer.step()
+    before = fp8[p].codes.view(torch.uint8).clone()
+    with optimizer.ema_weights(), pytest.raises(RuntimeError, match=r"fp8.cast\(\) within ema_weights\(\)"):
+        fp8.cast()
+    with torch.inference_mode():
+        fp8.cast()
+    kept = p.data
+    for data, words in ((torch.ones(8, 16, device=DEVICE)[:, :8], "has gaps or overlaps"), (kept.double(), "is in torch.float64")):
+        p.data = data
+        with pytest.raises(ValueError, match=words):
+            fp8.cast()
+        p.data = kept
+    assert same([fp8[p].codes.view(torch.uint8)], [before])
+    optimizer.step()
+    del optimizer
+    with pytest.raises(RuntimeError, match="the optimizer of this Float8Weights is gone"):
+        fp8.cast()
+
+
 def test_a_skipped_step_leaves_codes_and_counts_its_amax_again():
     params = parameters()
     fp8 = pt.Float8Weights(history=2)

@@ -647,10 +647,11 @@ def test_float8_weights(rank):
     for p in made.parameters():
         if p.dim() > 1:
             assert math.isnan(fp8[p].amax) and not math.isnan(fp8[p].scale_inv)
-    own = [torch.nn.Parameter(torch.ones(4, 4, device=DEVICE)) for _ in range(1 + rank)]  # as stages of a pipeline
-    stage = pt.SGD(own, lr=1.0, process_group=torch.distributed.group.WORLD, fp8=pt.Float8Weights())
-    for p in own:
-        p.grad = torch.ones_like(p)
-    with pytest.raises(ValueError, match="a rank has 2 parameters with copies, and another one 1"):
-        stage.step()
-    assert not stage.state and all(bool((p == 1).all()) for p in own)
+    for least in (0, 1):  # as stages of a pipeline
+        own = [torch.nn.Parameter(torch.ones(4, *side, device=DEVICE)) for side in ((), *[(4,)] * (least + rank))]
+        stage = pt.SGD(own, lr=1.0, process_group=torch.distributed.group.WORLD, fp8=pt.Float8Weights())
+        for p in own:
+            p.grad = torch.ones_like(p)
+        with pytest.raises(ValueError, match=f"a rank has {least + 1} parameters with copies, and another one {least}"):
+            stage.step()
+        assert not stage.state and all(bool((p == 1).all()) for p in own)

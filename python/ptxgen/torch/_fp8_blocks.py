@@ -25,6 +25,12 @@ def why_not(parameter: Tensor) -> Optional[str]:
     return None if here.is_contiguous() else "it is not contiguous"
 
 
+def layout_of(parameter: Tensor) -> Tuple[Any, ...]:
+    """What the codes of this rank's part are made for."""
+    here = local(parameter)
+    return tuple(here.shape), here.stride(), here.dtype
+
+
 def _parts(count: int) -> int:
     return -(-count // SIZE)
 
@@ -35,6 +41,7 @@ class BlockTable:
     def __init__(self, of: Any, parameters: List[Tensor], device: Any) -> None:
         self.of, self.parameters, self.device = of, parameters, device
         self.at = {id(p): k for k, p in enumerate(parameters)}
+        self.layouts = list(map(layout_of, parameters))
         matrices = [local(p).detach() for p in parameters]
         self.codes, self.inverses = self._room([m.shape for m in matrices])
         self.transposed, self.transposed_inverses = self._room([m.T.shape for m in matrices]) if of.transposed else ([], [])

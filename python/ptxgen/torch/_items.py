@@ -19,14 +19,19 @@ from ._shortcuts import local
 
 def check_item(item: Any, name: str) -> None:
     """Whether a plan can step the parameter."""
-    why, local = _device.refusal(item.local, name), item.local
+    check_kind(item.local, name, item.what)
+
+
+def check_kind(local: Tensor, name: str, what: str) -> None:
+    """check_item() of this rank's part."""
+    why = _device.refusal(local, name)
     if why is None and local.numel() and not local.data_ptr():
         why = "has no memory, because its storage was freed"
-    elif why is None and local.numel() and not _is_dense(local):
+    elif why is None and local.numel() and not is_dense(local):
         why = (f"has gaps or overlaps: its strides are {local.stride()}, which ptxgen.torch.{name} does not "
                f"support: {_device.instead(name)}")
     if why:
-        raise ValueError(f"{item.what} {why}")
+        raise ValueError(f"{what} {why}")
 
 
 # Of a tensor: its device, its first byte and the one behind its last; then its parameter, and what it is of it.
@@ -54,7 +59,7 @@ def check_apart(items: Sequence[Any], gradients: Sequence[Any]) -> None:
         given = local(gradient) if isinstance(gradient, Tensor) else None
         if given is None or given.layout is not torch.strided or not given.numel():
             continue
-        if not (given.is_contiguous() or _is_dense(given)):  # a step reads a copy of it
+        if not (given.is_contiguous() or is_dense(given)):  # a step reads a copy of it
             continue
         place = _place(item.what, "grad", given)
         k = bisect_left(begins, (place[0], place[2]))  # those before it begin before the gradient ends
@@ -71,7 +76,7 @@ def _share(one: _Place, other: _Place) -> ValueError:
                       "each state memory of its own, such as a clone()")
 
 
-def _is_dense(tensor: Tensor) -> bool:
+def is_dense(tensor: Tensor) -> bool:
     """Whether the elements, in any order of dimensions, follow one another."""
     expected = 1
     for stride, size in sorted((s, n) for s, n in zip(tensor.stride(), tensor.shape) if n != 1):

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from ..operations import Operations
 from . import _device, _ranks
-from ._fp8_blocks import BlockTable, why_not
+from ._fp8_blocks import BlockTable, layout_of, why_not
+from ._items import check_kind
 from ._shortcuts import local, part
 
 Float8Format = Literal["e4m3", "e5m2"]
@@ -48,6 +49,7 @@ class _Table:
         n, f32 = len(parameters), {"dtype": torch.float32, "device": device.device}
         self.of, self.parameters, self.device = of, parameters, device
         self.at = {id(p): k for k, p in enumerate(parameters)}
+        self.layouts = list(map(layout_of, parameters))
         self.amax = torch.zeros(n, **f32)
         self.whole = self.amax if of._group is None else torch.zeros(n, **f32)  # those of all ranks
         self.history, self.scale = torch.zeros((of.history, n), **f32), torch.ones(n, **f32)
@@ -201,7 +203,8 @@ class Float8Weights:
     def _optimizer(self) -> Any:
         owner = self.owner
         if owner is None:
-            raise RuntimeError("this Float8Weights is no optimizer's yet: make one with fp8=")
+            raise RuntimeError("this Float8Weights is no optimizer's yet: make one with fp8=" if self._owner is None else
+                               "the optimizer of this Float8Weights is gone: keep it, or make one with fp8=")
         return owner
 
     @staticmethod
@@ -239,29 +242,35 @@ class Float8Weights:
         wanted = self._parameters(owner)
         if self._loaded is not None and self._loaded["scale"].numel() != len(wanted):
             self._loaded = None  # parameters have come since, or gone
-        self._placed = self._every(owner)
-        if self._loaded is None and self._are_of(wanted):
+        every = self._every(owner)
+        if self._loaded is None and self._placed and self._are_of(wanted) and self._is_laid_out():
+            self._placed = every
             return
-        self.placings, self._frozen = self.placings + 1, ()
+        for p in wanted:
+            check_kind(local(p), type(owner).__name__, f"fp8: a parameter of shape {tuple(p.shape)}")
         if self.blocks is not None:
-            self._block_tables = {place: BlockTable(self, mine, _device.of(place))
-                                  for place, mine in self._by_device(wanted).items()}
+            with torch.inference_mode(False):
+                made = {place: BlockTable(self, mine, _device.of(place)) for place, mine in self._by_device(wanted).items()}
+            self.placings, self._frozen, self._placed, self._block_tables = self.placings + 1, (), every, made
             self._refresh()
             return
         self._group = _ranks.reduction(wanted, owner.process_group).group
-        self._check_ranks(len(wanted))
-        self._tables = {place: _Table(self, mine, _device.of(place))
-                        for place, mine in self._by_device(wanted).items()}
+        self._check_ranks(len(wanted), local(every[0]).device)
         loaded, self._loaded = self._loaded, None
+        if loaded is None and self._tables and self._are_of(wanted):
+            loaded = self._scales()  # other layouts
+        with torch.inference_mode(False):
+            self._tables = {place: _Table(self, mine, _device.of(place)) for place, mine in self._by_device(wanted).items()}
+        self.placings, self._frozen, self._placed = self.placings + 1, (), every
         self._refresh(loaded)
         self._set_views()
 
-    def _check_ranks(self, count: int) -> None:
+    def _check_ranks(self, count: int, device: torch.device) -> None:
         """Whether the ranks have parts of the same parameters, whose largest magnitudes they share."""
         if self._group is None:
             return
         import torch.distributed as dist
-        counts = torch.tensor([count, -count], device=local(self._placed[0]).device)
+        counts = torch.tensor([count, -count], device=device)
         dist.all_reduce(counts, op=dist.ReduceOp.MAX, group=self._group)
         most, least = int(counts[0]), -int(counts[1])
         if most != least:
@@ -271,6 +280,10 @@ class Float8Weights:
     def _are_of(self, wanted: Sequence[Tensor]) -> bool:
         """Whether the tables are those of the parameters that are wanted now."""
         return [id(p) for table in self.tables() for p in table.parameters] == list(map(id, self._ordered(wanted)))
+
+    def _is_laid_out(self) -> bool:
+        """Whether the parameters have the shapes, strides and types that the tables are made for."""
+        return all(layout_of(p) == one for table in self.tables() for p, one in zip(table.parameters, table.layouts))
 
     def _fit(self, owner: Any) -> bool:
         """Whether there are tables that go on. Those of parameters that are trained from now on come with their first
@@ -332,6 +345,7 @@ class Float8Weights:
         """Makes scales and codes of the weights as they are: before the first forward pass, and after weights were
         loaded. The first step does so itself. All ranks call it."""
         owner, before, of_blocks = self._optimizer(), self._tables, self._block_tables
+        owner._check_averages("fp8.cast()")
         self.place(owner)
         if self._tables is before and self._block_tables is of_blocks:
             self._refresh()
@@ -348,8 +362,8 @@ class Float8Weights:
         if table is None or k is None:
             raise KeyError("the parameter has no codes in blocks: " + (
                 "Float8Weights has no blocks=" if self.blocks is None else why_not(parameter) or
-                "it is none of the optimizer's matrices, or not among Float8Weights' `parameters`" if self._block_tables
-                else "there are none before the first step or cast()"))
+                "it is none of the optimizer's matrices, or not among Float8Weights' `parameters`, or came or was frozen "
+                "before cast() or a step" if self._block_tables else "there are none before the first step or cast()"))
         made = _TYPES[self.format]
         if not table.transposed:
             return Float8Blocks(table.codes[k].view(made), table.inverses[k])
@@ -368,8 +382,8 @@ class Float8Weights:
             matrix = table.transposed[k]
             return Float8Weight(table.codes[k].view(_TYPES[self.format]), table.inverse[k], table.whole[k],
                                 None if matrix is None else matrix.view(_TYPES[self.format]))
-        raise KeyError("the parameter has no copy: it is none of the optimizer's, or not among Float8Weights' "
-                       "`parameters`" if self._tables else "there are no copies before the first step or cast()")
+        raise KeyError("the parameter has no copy: it is none of the optimizer's, or not among Float8Weights' `parameters`, "
+                       "or was frozen before the first cast() or step, or came after the last one" if self._tables else "there are no copies before the first step or cast()")
 
     def precompute(self, model: torch.nn.Module) -> int:
         """For torchao's float8 training under FSDP2, in place of precompute_float8_dynamic_scale_for_fsdp(): sets
@@ -402,6 +416,9 @@ class Float8Weights:
             return dict(loaded)
         if not self.copies or not self._fit(owner):
             return {}  # there are none, or the next step begins histories anew
+        return self._scales()
+
+    def _scales(self) -> Dict[str, Tensor]:
         tables = list(self._tables.values())
         first = tables[0].scale.device
         return self._state(torch.cat([table.scale.to(first) for table in tables]),
@@ -420,10 +437,11 @@ class Float8Weights:
         if not all(isinstance(one, Tensor) and one.dtype is torch.float32 for one in given.values()) or not given:
             raise ValueError(f"fp8: what state_dict() of Float8Weights gives is needed, not {state_dict!r:.80}")
         scale, history = given["scale"].detach(), given["history"].detach()  # type: ignore[union-attr]
-        if not bool(history.any()):
+        if "largest" not in state_dict and not bool(history.any()):
             return  # of copies=False: versions before had a state of it, with scales of 1
         if not self.copies:
-            raise ValueError("fp8: the state is of delayed scaling, and with copies=False there is none")
+            raise ValueError("fp8: the state is of delayed scaling, and with copies=False there is none: load the dict "
+                             "without 'fp8'")
         formats = [name for name, largest in _LARGEST.items() if largest == float(state_dict.get("largest", 0))]
         if formats not in ([], [self.format]):
             raise ValueError(f"fp8: the state has scales of {formats[0]}, and this is {self.format}, whose largest code is "
@@ -434,6 +452,8 @@ class Float8Weights:
                              f"fp8: the state has {scale.numel()} scales and a history of {tuple(history.shape)}")
         if not bool(((scale > 0) & scale.isfinite()).all()):
             raise ValueError("fp8: a scale of the state is 0, negative or not finite")
+        if bool((history < 0).any()):
+            raise ValueError("fp8: a magnitude in the history of the state is negative")
         owner = self.owner
         if not self._fit(owner) or scale.numel() != sum(len(table.parameters) for table in self.tables()):
             if owner is not None:
@@ -444,6 +464,9 @@ class Float8Weights:
         self._loaded = None
         with torch.no_grad():
             self._take({"scale": scale, "history": history})
+            if not self._is_laid_out():
+                self.placings += 1  # place() makes codes of other layouts
+                return
             for table in self._tables.values():
                 table.cast()
 
