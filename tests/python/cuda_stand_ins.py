@@ -45,6 +45,8 @@ def make(packages):
             names |= missing
             found = re.findall(rf" UND ({FUNCTION})(?:@(\S+))?", readelf("--dyn-syms", file))
             functions.update((name, version or "without") for name, version in found)
+    if not names:
+        return  # a build for the CPU alone
     with tempfile.TemporaryDirectory() as scratch:
         source, script = os.path.join(scratch, "stand_in.c"), os.path.join(scratch, "stand_in.map")
         with open(source, "w", encoding="utf-8") as file:
