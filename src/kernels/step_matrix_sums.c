@@ -44,7 +44,7 @@ unsigned ptxk_matrix_sums_blocks(const struct norm_spec *norm, int sm)
     const struct ptxk_step_spec *spec = norm->own;
     const bool only_sums = !norm->reports && !spec->accumulates && !spec->clips_units &&
                            !spec->spreads && !has_own_rules(spec);
-    const bool has_room = sm != 86 && sm != 89 && sm < 110;
+    const bool has_room = (sm < 86 || sm > 89) && sm < 110;
 
     return has_room && only_sums && norm->dtypes == PTX_TYPE_BIT(F32) ? 8 : 4;
 }
