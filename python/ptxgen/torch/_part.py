@@ -128,7 +128,7 @@ class Sums:
                 or found[1].device != here.device):
             found = (item.parameter, torch.empty(size, dtype=torch.float32, device=here.device),
                      torch.zeros(2 * len(counts), dtype=torch.int32, device=here.device))
-        laid_out = here.shape, here.stride()
+        laid_out = here.shape, tuple(0 if n == 1 else step for n, step in zip(here.shape, here.stride()))
         shape, strides = self._laid_out.get(id(item.parameter), laid_out)
         if found[0] is item.parameter and shape == here.shape and strides != laid_out[1] and size == here.numel():
             moved = torch.empty_like(here, dtype=torch.float32).copy_(found[1].as_strided(shape, strides))
