@@ -117,6 +117,21 @@ def test_blocks_and_transposes_follow_other_shapes(becomes):
         del other
 
 
+@needs_float8
+def test_cast_has_the_scale_of_the_weights_as_they_are():
+    p = torch.nn.Parameter(torch.ones(4, 6, device=DEVICE))
+    fp8 = pt.Float8Weights(history=1)
+    optimizer = pt.SGD([p], lr=0.0, fp8=fp8)
+    fp8.cast()
+    p.data = torch.full((6, 4), 1000.0, device=DEVICE)
+    fp8.cast()
+    assert torch.allclose(fp8[p].codes.float() * fp8[p].scale_inv, p.detach())
+    nobody = pt.SGD([{"params": []}], lr=1.0, fp8=pt.Float8Weights())
+    nobody.fp8.cast()
+    nobody.step()
+    del optimizer
+
+
 def test_what_cannot_have_codes_is_refused():
     p = torch.nn.Parameter(torch.ones(8, 8, device=DEVICE))
     fp8 = pt.Float8Weights()

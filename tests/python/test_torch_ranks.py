@@ -655,3 +655,14 @@ def test_float8_weights(rank):
         with pytest.raises(ValueError, match=f"a rank has {least + 1} parameters with copies, and another one {least}"):
             stage.step()
         assert not stage.state and all(bool((p == 1).all()) for p in own)
+    part = torch.nn.Parameter(torch.full((2, 3, 2, 2), 1.0 + rank, device=DEVICE))
+    fp8 = pt.Float8Weights(history=1)
+    optimizer = pt.SGD([part], lr=0.0, process_group=torch.distributed.group.WORLD, fp8=fp8)
+    fp8.cast()
+    if rank == 0:  # one rank's layout alone
+        part.data = part.data.contiguous(memory_format=torch.channels_last)
+    for _ in range(2):
+        part.grad = torch.zeros_like(part)
+        optimizer.step()
+        assert float(fp8[part].amax) == 2 and fp8[part].codes.stride() == part.stride()
+        assert bool((fp8[part].codes.float() * fp8[part].scale_inv == 1.0 + rank).all())

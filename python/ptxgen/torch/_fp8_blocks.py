@@ -28,7 +28,7 @@ def why_not(parameter: Tensor) -> Optional[str]:
 def layout_of(parameter: Tensor) -> Tuple[Any, ...]:
     """What the codes of this rank's part are made for."""
     here = local(parameter)
-    return tuple(here.shape), here.stride(), here.dtype
+    return tuple(here.shape), here.stride(), here.dtype, here.device
 
 
 def _parts(count: int) -> int:

@@ -99,6 +99,13 @@ class _Table:
             if matrix is not None:
                 matrix.copy_(codes.T)
 
+    def take(self, old: Sequence["_Table"], at: int) -> None:
+        """What others of the same parameters have, of those from `at` on, and codes of them as they lie now."""
+        for name in ("amax", "whole", "history", "scale", "next", "precomputed"):
+            mine = getattr(self, name)
+            mine.copy_(torch.cat([getattr(one, name).to(mine.device) for one in old], -1)[..., at:at + len(self.parameters)])
+        self.cast()
+
     def follow(self, group: Optional[Any]) -> None:
         """What follows from the largest magnitudes: over ranks, the scales of the next step."""
         if group is not None:
@@ -148,7 +155,7 @@ class Float8Weights:
 
     placings = 0  # how often the tables became others, or are to become others: plans are for those of one placing
     _frozen: Sequence[Tensor] = ()  # what has something without tables, and is frozen: in a copy, in what was loaded
-    _placed: Sequence[Tensor] = ()  # all of the optimizer's when place() looked
+    _placed: Optional[Sequence[Tensor]] = None  # all of the optimizer's when place() looked
 
     def __init__(self, format: Float8Format = "e4m3", *, parameters: Optional[Iterable[Tensor]] = None, copies: bool = True,
                  transposed: bool = False, history: int = 16, margin: int = 0, most_recent: bool = False,
@@ -237,15 +244,16 @@ class Float8Weights:
 
     # ---- what plans are given
 
-    def place(self, owner: Any) -> None:
-        """Tables for the parameters of now, with what follows from the weights as they are. All ranks call it."""
+    def place(self, owner: Any) -> bool:
+        """Tables for the parameters of now. Whether they are those of other parameters, with what follows from the weights
+        as they are: all ranks make these at once. Other layouts may be one rank's alone."""
         wanted = self._parameters(owner)
         if self._loaded is not None and self._loaded["scale"].numel() != len(wanted):
             self._loaded = None  # parameters have come since, or gone
-        every = self._every(owner)
-        if self._loaded is None and self._placed and self._are_of(wanted) and self._is_laid_out():
+        every, same = self._every(owner), self._placed is not None and self._are_of(wanted)
+        if self._loaded is None and same and self._is_laid_out():
             self._placed = every
-            return
+            return False
         for p in wanted:
             check_kind(local(p), type(owner).__name__, f"fp8: a parameter of shape {tuple(p.shape)}")
         if self.blocks is not None:
@@ -253,17 +261,26 @@ class Float8Weights:
                 made = {place: BlockTable(self, mine, _device.of(place)) for place, mine in self._by_device(wanted).items()}
             self.placings, self._frozen, self._placed, self._block_tables = self.placings + 1, (), every, made
             self._refresh()
-            return
+            return True
+        if self._loaded is None and same:
+            with torch.inference_mode(False), torch.no_grad():
+                tables = {place: _Table(self, mine, _device.of(place)) for place, mine in self._by_device(wanted).items()}
+                before, at = list(self._tables.values()), 0
+                for table in tables.values():
+                    table.take(before, at)
+                    at += len(table.parameters)
+            self.placings, self._placed, self._tables = self.placings + 1, every, tables
+            self._set_views()
+            return False
         self._group = _ranks.reduction(wanted, owner.process_group).group
-        self._check_ranks(len(wanted), local(every[0]).device)
+        self._check_ranks(len(wanted), local(every[0]).device if every else torch.device("cpu"))
         loaded, self._loaded = self._loaded, None
-        if loaded is None and self._tables and self._are_of(wanted):
-            loaded = self._scales()  # other layouts
         with torch.inference_mode(False):
             self._tables = {place: _Table(self, mine, _device.of(place)) for place, mine in self._by_device(wanted).items()}
         self.placings, self._frozen, self._placed = self.placings + 1, (), every
         self._refresh(loaded)
         self._set_views()
+        return True
 
     def _check_ranks(self, count: int, device: torch.device) -> None:
         """Whether the ranks have parts of the same parameters, whose largest magnitudes they share."""
@@ -289,7 +306,8 @@ class Float8Weights:
         """Whether there are tables that go on. Those of parameters that are trained from now on come with their first
         gradients."""
         return bool(self._tables) and (owner is None or self._are_of(self._wanted(owner))
-                                       or list(map(id, self._every(owner))) == list(map(id, self._placed)))
+                                       or self._placed is not None
+                                       and list(map(id, self._every(owner))) == list(map(id, self._placed)))
 
     @staticmethod
     def _by_device(parameters: Sequence[Tensor]) -> Dict[torch.device, List[Tensor]]:
@@ -344,10 +362,9 @@ class Float8Weights:
     def cast(self) -> None:
         """Makes scales and codes of the weights as they are: before the first forward pass, and after weights were
         loaded. The first step does so itself. All ranks call it."""
-        owner, before, of_blocks = self._optimizer(), self._tables, self._block_tables
+        owner = self._optimizer()
         owner._check_averages("fp8.cast()")
-        self.place(owner)
-        if self._tables is before and self._block_tables is of_blocks:
+        if not self.place(owner):
             self._refresh()
 
     @property
@@ -494,7 +511,7 @@ class Float8Weights:
         owner = self.owner
         frozen = self._frozen if owner is None else [p for p in self._wanted(owner) if not p.requires_grad]
         return {**self.__dict__, "_owner": None, "_group": None, "_tables": {}, "_block_tables": {}, "_views": [],
-                "_loaded": loaded, "_frozen": frozen, "_placed": ()}
+                "_loaded": loaded, "_frozen": frozen, "_placed": None}
 
     def __repr__(self) -> str:
         if self.blocks is not None:
