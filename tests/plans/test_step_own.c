@@ -327,37 +327,44 @@ static void turning_update(ptx_builder *b, struct ptx_rule_element *e)
     e->new_p = ptx_sub(b, e->p, turns(OF_UPDATE) ? share : way);
 }
 
+static const struct ptx_rule_params turning = { .name = "turning",
+                                                .scalars = { { "lr" } },
+                                                .once = turning_once,
+                                                .sums = 1,
+                                                .reduce = turning_reduce,
+                                                .of_sums = turning_of_sums,
+                                                .update = turning_update };
+
+static ptx_step_plan *plan_of(const ptx_rule *rule, const ptx_buffer *memory)
+{
+    const CUdeviceptr at = ptx_buffer_address(memory);
+    struct ptx_step_tensor tensor = {
+        .parameter = at, .gradient = at + 1024, .step = at + 2048, .count = 100, .dtype = PTX_F32
+    };
+    struct ptx_step_group group = { .own_rule = rule, .hyper = { .lr = 0.5 } };
+
+    return ptx_step_plan_create(gpu.device,
+                                &(struct ptx_step_params) { ONE_TENSOR(tensor, group),
+                                                            .max_norm = 1, .stream = gpu.stream });
+}
+
 // A rule, or a plan with it, is refused wherever two calls of one text, or of two, write other
 // code.
 TEST(test_functions_that_count_their_calls)
 {
     enum { FEW = 13, CALLS = 60 };
-    const struct ptx_rule_params params = { .name = "turning",
-                                            .scalars = { { "lr" } },
-                                            .once = turning_once,
-                                            .sums = 1,
-                                            .reduce = turning_reduce,
-                                            .of_sums = turning_of_sums,
-                                            .update = turning_update };
     OWNED(ptx_buffer) *memory = ptx_buffer_create(gpu.device, 4096);
-    const CUdeviceptr at = ptx_buffer_address(memory);
-    struct ptx_step_tensor tensor = {
-        .parameter = at, .gradient = at + 1024, .step = at + 2048, .count = 100, .dtype = PTX_F32
-    };
 
     for (changes = 0; changes < FUNCTIONS; changes++) {
         unsigned refused = 0, plans = 0;
         for (after = 1; after < CALLS; after += after < FEW ? 1 : 7) {
             memset(times, 0, sizeof times);
-            OWNED(ptx_rule) *rule = ptx_rule_create(&params);
+            OWNED(ptx_rule) *rule = ptx_rule_create(&turning);
             const unsigned created = times[changes];
             assert_true(rule != NULL || created > after);
             if (!rule)
                 continue;
-            struct ptx_step_group group = { .own_rule = rule, .hyper = { .lr = 0.5 } };
-            OWNED(ptx_step_plan) *plan = ptx_step_plan_create(
-                gpu.device, &(struct ptx_step_params) { ONE_TENSOR(tensor, group), .max_norm = 1,
-                                                        .stream = gpu.stream });
+            OWNED(ptx_step_plan) *plan = plan_of(rule, memory);
             const bool differs = after > created && after < times[changes];
             if ((plan == NULL) != differs)
                 fail_msg("function %u turns after %u calls of %u and %u: the plan is %s", changes,
@@ -375,31 +382,17 @@ TEST(test_functions_that_count_their_calls)
 // An error in the second text of a plan is an error.
 TEST(test_functions_that_fail_later)
 {
-    const struct ptx_rule_params params = { .name = "failing",
-                                            .scalars = { { "lr" } },
-                                            .once = turning_once,
-                                            .sums = 1,
-                                            .reduce = turning_reduce,
-                                            .of_sums = turning_of_sums,
-                                            .update = turning_update };
     OWNED(ptx_buffer) *memory = ptx_buffer_create(gpu.device, 4096);
-    const CUdeviceptr at = ptx_buffer_address(memory);
-    struct ptx_step_tensor tensor = {
-        .parameter = at, .gradient = at + 1024, .step = at + 2048, .count = 100, .dtype = PTX_F32
-    };
     unsigned refused = 0, plans = 0;
 
     fails = true;
     changes = FUNCTIONS;
     for (after = 1; !plans; after++) {
         memset(times, 0, sizeof times);
-        OWNED(ptx_rule) *rule = ptx_rule_create(&params);
+        OWNED(ptx_rule) *rule = ptx_rule_create(&turning);
         if (!rule)
             continue;
-        struct ptx_step_group group = { .own_rule = rule, .hyper = { .lr = 0.5 } };
-        OWNED(ptx_step_plan) *plan = ptx_step_plan_create(
-            gpu.device, &(struct ptx_step_params) { ONE_TENSOR(tensor, group), .max_norm = 1,
-                                                    .stream = gpu.stream });
+        OWNED(ptx_step_plan) *plan = plan_of(rule, memory);
         assert_true((plan == NULL) == (times[OF_UPDATE] > after));
         refused += !plan;
         plans += plan != NULL;
