@@ -68,8 +68,9 @@ static void check_state(ptx_buffer *memory, const struct ref_guard_state *expect
     assert_memory_equal(is, must, bytes);
 }
 
-// `own`: bits of the groups that have a rule of the caller's.
-static void check_steps(struct random *r, ptx_step_gradients gradients, unsigned own)
+// `own`: bits of the groups that have a rule of the caller's. More than 24 steps are replays.
+static void check_steps(struct random *r, ptx_step_gradients gradients, unsigned own,
+                        unsigned steps)
 {
     struct ptx_step_group groups[STEP_MOST_GROUPS];
     static const struct ptx_loss_scale_params update = { .interval = 3 };
@@ -92,13 +93,14 @@ static void check_steps(struct random *r, ptx_step_gradients gradients, unsigned
     params.update = &update;
     OWNED(ptx_step_plan) *plan = step_create(&params);
     OWNED(ptx_graph) *graph = plan_capture((struct any_plan) { .step = plan });
-    for (unsigned step = 0; step < 24; step++) {
+    for (unsigned step = 0; step < steps; step++) {
         set_inputs(memory, r, step);
-        step_set_gradients(&set, r, step == 13 ? INFINITY : 0);
+        step_set_gradients(&set, r, step % 37 == 13 ? INFINITY : 0);
         const float used = scale.scale;
         skips += step_set_expect(&set, &params, used);
         const bool found = state.skipped == REF_SKIP_FOUND_INF;
-        plan_run((struct any_plan) { .step = plan }, (enum plan_form)(step % 3), graph);
+        plan_run((struct any_plan) { .step = plan },
+                 steps > 24 ? REPLAYED : (enum plan_form)(step % 3), graph);
         step_set_check(&set, "guards");
         check_state(memory, &state);
         ref_loss_scale_update(&scale.scale, &scale.growth_tracker, found,
@@ -116,7 +118,7 @@ static void check_steps(struct random *r, ptx_step_gradients gradients, unsigned
             graph = plan_capture((struct any_plan) { .step = plan });
         }
     }
-    assert_true(skips > 3 && skips < 20 && state.counts[REF_SKIP_HISTORY]);
+    assert_true(skips > steps / 8 && skips < steps * 5 / 6 && state.counts[REF_SKIP_HISTORY]);
 }
 
 TEST(test_skips)
@@ -124,7 +126,14 @@ TEST(test_skips)
     struct random r = gpu_random("guards of step plans");
 
     for (unsigned trial = 0; trial < 6; trial++)
-        check_steps(&r, (ptx_step_gradients)(trial % 3), trial < 3 ? 0 : trial - 2);
+        check_steps(&r, (ptx_step_gradients)(trial % 3), trial < 3 ? 0 : trial - 2, 24);
+}
+
+TEST(test_replays)
+{
+    struct random r = gpu_random("1,000 steps of one graph");
+
+    check_steps(&r, PTX_STEP_GRADIENTS_RAW, 1, 1000);
 }
 
 // A plan without a limit takes a norm if a guard needs it; skip_at alone does not.
