@@ -85,7 +85,9 @@ static ptx_status check_again(const struct norm_plan *plan, const char *text)
     if (again) {
         ptxk_norm_emit(again, &plan->layout.spec);
         const char *const second = ptx_builder_finish(again);
-        if (!second || strcmp(text, second) != 0)
+        if (!second)
+            status = ptx_error_status();
+        else if (strcmp(text, second) != 0)
             status = ptxd_fail(PTX_ERROR_INVALID,
                                "the kernels of the %s: a function of a rule writes other code when "
                                "it is called again: it is called several times, and must write the "
