@@ -16,7 +16,7 @@ from torch_parts import DEVICE, give, needs, parameters, run, same
 
 
 def sums_of(optimizer, params):
-    found = {id(p): total for p, total, _ in optimizer._engine()._sums._of.values()}
+    found = {id(p): total for p, total, *_ in optimizer._engine()._sums._of.values()}
     return [found[id(p)].reshape(p.shape) for p in params if p.numel()]
 
 

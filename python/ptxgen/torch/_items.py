@@ -19,10 +19,10 @@ from ._shortcuts import local
 
 def check_item(item: Any, name: str) -> None:
     """Whether a plan can step the parameter."""
-    check_kind(item.local, name, item.what)
+    check_local(item.local, name, item.what)
 
 
-def check_kind(local: Tensor, name: str, what: str) -> None:
+def check_local(local: Tensor, name: str, what: str) -> None:
     """check_item() of this rank's part."""
     why = _device.refusal(local, name)
     if why is None and local.numel() and not local.data_ptr():

@@ -87,8 +87,8 @@ class Sums:
     it has. Plans come and go, these stay."""
 
     def __init__(self) -> None:
-        self._of: Dict[int, Tuple[Tensor, Tensor, Tensor]] = {}
-        self._laid_out: Dict[int, Tuple[torch.Size, Tuple[int, ...]]] = {}  # shapes and strides whose order the sums have
+        # Of a parameter: itself, its sums, what it has, and the shape and strides whose order the sums have.
+        self._of: Dict[int, Tuple[Tensor, Tensor, Tensor, Tuple[torch.Size, Tuple[int, ...]]]] = {}
 
     def of(self, item: Item, piece: int = 0) -> Tuple[int, int]:
         """The addresses of both, of an item or of its piece; 0 for a part without elements."""
@@ -104,14 +104,15 @@ class Sums:
 
     def memory(self, item: Item) -> Tuple[Tensor, Tensor]:
         """Of an item: what must stay as long as a plan that has it."""
-        return self._kept(item, self._counts(item))[1:]
+        _, total, has = self._kept(item, self._counts(item))
+        return total, has
 
     def check(self, item: Item) -> None:
         """Whether an item that has sums has the shape that it had."""
-        shape = self._laid_out.get(id(item.parameter), (item.local.shape,))[0]
-        if shape != item.local.shape:
+        found = self._of.get(id(item.parameter))
+        if found is not None and found[3][0] != item.local.shape:
             raise ValueError(f"{item.what} is of shape {tuple(item.local.shape)}, and accumulate() has summed gradients of "
-                             f"shape {tuple(shape)}: call step() before the shape changes")
+                             f"shape {tuple(found[3][0])}: call step() before the shape changes")
 
     @staticmethod
     def _counts(item: Item) -> List[int]:
@@ -123,17 +124,17 @@ class Sums:
         # Each at a multiple of 16 bytes.
         starts = list(accumulate((-(-count // 4) * 4 for count in counts[:-1]), initial=0))
         size = starts[-1] + counts[-1]
+        laid_out = here.shape, tuple(0 if n == 1 else step for n, step in zip(here.shape, here.stride()))
         found = self._of.get(id(item.parameter))
         if (found is None or found[1].numel() != size or found[2].numel() != 2 * len(counts)
                 or found[1].device != here.device):
             found = (item.parameter, torch.empty(size, dtype=torch.float32, device=here.device),
-                     torch.zeros(2 * len(counts), dtype=torch.int32, device=here.device))
-        laid_out = here.shape, tuple(0 if n == 1 else step for n, step in zip(here.shape, here.stride()))
-        shape, strides = self._laid_out.get(id(item.parameter), laid_out)
-        if found[0] is item.parameter and shape == here.shape and strides != laid_out[1] and size == here.numel():
+                     torch.zeros(2 * len(counts), dtype=torch.int32, device=here.device), laid_out)
+        shape, strides = found[3]
+        if shape == here.shape and strides != laid_out[1] and size == here.numel():
             moved = torch.empty_like(here, dtype=torch.float32).copy_(found[1].as_strided(shape, strides))
-            found = item.parameter, moved.as_strided((size,), (1,)), found[2]
-        self._of[id(item.parameter)], self._laid_out[id(item.parameter)] = found, laid_out
+            found = item.parameter, moved.as_strided((size,), (1,)), found[2], laid_out
+        self._of[id(item.parameter)] = (*found[:3], laid_out)
         return starts, found[1], found[2]
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from ..operations import Operations
 from . import _device, _ranks
 from ._fp8_blocks import BlockTable, layout_of, why_not
-from ._items import check_kind
+from ._items import check_local
 from ._shortcuts import local, part
 
 Float8Format = Literal["e4m3", "e5m2"]
@@ -255,7 +255,7 @@ class Float8Weights:
             self._placed = every
             return False
         for p in wanted:
-            check_kind(local(p), type(owner).__name__, f"fp8: a parameter of shape {tuple(p.shape)}")
+            check_local(local(p), type(owner).__name__, f"fp8: a parameter of shape {tuple(p.shape)}")
         if self.blocks is not None:
             with torch.inference_mode(False):
                 made = {place: BlockTable(self, mine, _device.of(place)) for place, mine in self._by_device(wanted).items()}
