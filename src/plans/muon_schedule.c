@@ -4,12 +4,8 @@
 
 #include "driver/error.h"
 
-enum { ALIGNED = 256, SQUARES = 5, SLICE_LEAST = 512, SLICED_TILES = 16 };
-
-static uint64_t aligned(uint64_t bytes)
-{
-    return (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
-}
+enum { BYTES_OF_ELEMENT = 6, SLICE_LEAST = 512, SLICED_TILES = 16 };
+enum { SQUARES = 5, PAIRS = 3 }; // with so many, steps go in pairs; with fewer, the form is plain
 
 bool ptxp_muon_restarts(uint32_t step, uint32_t steps)
 {
@@ -25,12 +21,12 @@ bool ptxp_muon_on_chip(const struct muon_matrix *m, bool groups)
 
 static uint64_t square_bytes(const struct muon_matrix *m)
 {
-    return aligned(m->rows * muon_pitch(m->rows));
+    return m->rows * muon_pitch(m->rows);
 }
 
 static uint64_t x_bytes(const struct muon_matrix *m)
 {
-    return aligned(m->rows * muon_pitch(m->columns));
+    return m->rows * muon_pitch(m->columns);
 }
 
 static uint32_t tiles_of(uint32_t elements)
@@ -48,11 +44,14 @@ static uint32_t slices_of(uint32_t rows, uint32_t depth)
     return slices ? slices : 1;
 }
 
-// R, Z, T and two of Q. Where they would take more than 4 bytes an element, T waits for the next Q,
-// and lies where the one before was.
-static bool has_own_t(const struct muon_matrix *m)
+// How many fit beside X: R, Z, T and two of Q. Of four, T waits for the next Q, and lies where the
+// one before was. Of three, T lies where Z was, and is made of Q.
+static uint64_t squares_of(const struct muon_matrix *m)
 {
-    return SQUARES * square_bytes(m) <= 2 * x_bytes(m);
+    const uint64_t all = (uint64_t)BYTES_OF_ELEMENT * m->rows * m->columns;
+    const uint64_t squares = (all - x_bytes(m)) / square_bytes(m);
+
+    return squares < SQUARES ? squares : SQUARES;
 }
 
 static uint64_t partial_bytes(const struct muon_matrix *m)
@@ -84,24 +83,36 @@ static uint64_t matrix_bytes(const struct muon_matrix *m, uint32_t steps)
 
     if (ptxp_muon_on_chip(m, false))
         return x + (ptxp_muon_kept(m, steps) ? MUON_KEPT : 0);
-    if (m->rows == m->columns)
-        return 3 * x;
-    const uint64_t squares = (has_own_t(m) ? SQUARES : SQUARES - 1) * square;
-    return x + larger(x + square, larger(squares, square + partial_bytes(m)));
+    return x + larger(x + square, larger(squares_of(m) * square, square + partial_bytes(m)));
 }
 
-// How often X moves to the other place.
-static uint32_t moves_of(const struct muon_matrix *m, uint32_t steps)
+// Whether X moves to the other place after this step, counted from 1.
+static bool moves(const struct muon_matrix *m, uint32_t step, uint32_t steps)
 {
-    uint32_t moves = steps != 0;
+    const uint64_t squares = squares_of(m);
+
+    return step == steps || squares < PAIRS ||
+           (squares == PAIRS ? step % 2 == 0 : ptxp_muon_restarts(step, steps));
+}
+
+static bool ends_apart(const struct muon_matrix *m, uint32_t steps)
+{
+    bool apart = false;
 
     if (ptxp_muon_on_chip(m, false))
-        return 0;
-    if (m->rows == m->columns)
-        return steps;
+        return false;
     for (uint32_t k = 1; k <= steps; k++)
-        moves += ptxp_muon_restarts(k, steps);
-    return moves;
+        apart ^= moves(m, k, steps);
+    return apart;
+}
+
+// Where the next matrix begins: a larger one where lines of a cache do, and others share them.
+static uint64_t aligned(uint64_t at, uint64_t bytes)
+{
+    enum { PIECE = 16, LINES = 256, SMALL = 8192 };
+    const uint64_t to = bytes < SMALL ? PIECE : LINES;
+
+    return (at + to - 1) / to * to;
 }
 
 static ptx_status check(const struct muon_set *set, size_t k)
@@ -135,12 +146,11 @@ ptx_status ptxp_muon_layout(const struct muon_set *set, uint64_t *bytes)
         const ptx_status status = check(set, k);
         if (status)
             return status;
-        m->x = m->out = at;
-        if (!m->rows)
-            continue;
         const uint32_t steps = set->schedules[m->schedule].steps;
-        at += matrix_bytes(m, steps);
-        if (moves_of(m, steps) % 2)
+        const uint64_t needed = m->rows ? matrix_bytes(m, steps) : 0;
+        m->x = m->out = aligned(at, needed);
+        at = m->x + needed;
+        if (needed && ends_apart(m, steps))
             m->out = at - x_bytes(m);
     }
     *bytes = at;
@@ -247,7 +257,7 @@ static void polynomial(struct walk *w, const float *triple, CUdeviceptr r, CUdev
 static void plain(struct walk *w, const struct muon_schedule *schedule)
 {
     for (uint32_t k = 0; k < schedule->steps; k++) {
-        const CUdeviceptr r = w->x[!w->now], z = beside(w, 0, x_bytes(w->m));
+        const CUdeviceptr r = w->x[!w->now], z = beside(w, 0, square_bytes(w->m));
         first(w, r);
         polynomial(w, schedule->triples[k], r, z, 0);
         move(w, z, schedule->triples[k][0], k + 1 == schedule->steps ? w->m->taken : 0);
@@ -258,15 +268,16 @@ static void plain(struct walk *w, const struct muon_schedule *schedule)
 static uint32_t segment(struct walk *w, const struct muon_schedule *schedule, uint32_t k)
 {
     const uint64_t bytes = square_bytes(w->m), all = w->x[1] - w->x[0];
-    const bool own = has_own_t(w->m);
+    const bool own = squares_of(w->m) == SQUARES, pairs = squares_of(w->m) == PAIRS;
     uint32_t end = k + 1;
 
-    while (end < schedule->steps && !ptxp_muon_restarts(end, schedule->steps))
+    while (!moves(w->m, end, schedule->steps))
         end++;
     // The last Q is not where X goes, nor R where the sums of slices are.
     const CUdeviceptr q[2] = { beside(w, 0, bytes), beside(w, bytes, bytes) };
-    const CUdeviceptr z = beside(w, 2 * bytes, bytes), r = beside(w, all - bytes, bytes);
     unsigned now = (end - k - 1) % 2;
+    const CUdeviceptr z = beside(w, 2 * bytes, bytes);
+    const CUdeviceptr r = pairs ? q[!now] : beside(w, all - bytes, bytes);
     first(w, r);
     for (const uint32_t begin = k; k < end; k++) {
         const float *triple = schedule->triples[k], a = triple[0];
@@ -276,12 +287,12 @@ static uint32_t segment(struct walk *w, const struct muon_schedule *schedule, ui
             now = !now;
             w->level += k + 1 < end && !own;
         }
-        const CUdeviceptr t = own ? beside(w, 3 * bytes, bytes) : q[!now];
+        const CUdeviceptr t = own ? beside(w, 3 * bytes, bytes) : pairs ? z : q[!now];
         if (k + 1 < end)
-            visit(w, plus(square(w, r, z, t), a, r));
+            visit(w, pairs ? square(w, r, q[now], t) : plus(square(w, r, z, t), a, r));
         w->level += k > begin || k + 1 < end;
         if (k + 1 < end) {
-            visit(w, plus(square(w, z, t, r), a, t));
+            visit(w, pairs ? square(w, q[now], t, r) : plus(square(w, z, t, r), a, t));
             w->level++;
         }
     }
@@ -298,9 +309,10 @@ ptx_status ptxp_muon_visit(const struct muon_matrix *m, const struct muon_schedu
         return PTX_OK;
     w.x[0] = workspace + m->x;
     w.x[1] = w.x[0] + matrix_bytes(m, schedule->steps) - x_bytes(m);
-    if (m->rows == m->columns)
+    const bool is_plain = squares_of(m) < PAIRS;
+    if (is_plain)
         plain(&w, schedule);
-    for (uint32_t k = 0; m->rows < m->columns && k < schedule->steps;)
+    for (uint32_t k = 0; !is_plain && k < schedule->steps;)
         k = segment(&w, schedule, k);
     return w.status;
 }

@@ -13,7 +13,7 @@
 enum { TENSORS = 8, ROOM = 20000, ARRAYS = 3, ARRAY = ROOM * 4, COUNTS = TENSORS * ARRAYS * ARRAY };
 enum { REPORTS = COUNTS + 64 * TENSORS, BYTES = REPORTS + 64 * TENSORS };
 enum { PARAMETER, GRADIENT, STATE };
-enum { PRODUCTS_OF_LARGEST = 140 * 136 * 10 };
+enum { PRODUCTS_OF_LARGEST = 140 * 136 * 6 };
 
 // On chip, in tiles, tall, wide, spread, and without elements; one of another rule among them.
 static const struct matrix {
@@ -216,7 +216,7 @@ TEST(test_refused)
     struct ptx_step_params params = params_of(1 << 20, tensors, 20000);
     struct ptx_step_description unused;
 
-    expect_refused(ptx_step_describe(&params, &unused), "tensor 2: its products need 177920 bytes");
+    expect_refused(ptx_step_describe(&params, &unused), "tensor 2: its products need 106240 bytes");
     expect_refused(ptx_step_describe(&params, &unused), "matrix_memory is 20000: give that much");
     tensors[5].whole_rows = 140;
     tensors[5].update = 1 << 20;

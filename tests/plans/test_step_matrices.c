@@ -146,7 +146,7 @@ TEST(test_tiles)
 {
     enum { PLANS = 2, SHAPES = 4 };
     static const struct matrix_shape shapes[PLANS][SHAPES] = {
-        { { 130, 201, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F16, false },
+        { { 130, 211, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F16, false },
           { 150, 131, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
           { 132, 140, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, true },
           { 129, 129, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false } },
@@ -163,7 +163,7 @@ TEST(test_tiles)
         matrix_set_create(&set, &r, shapes[k], SHAPES);
         set.groups[0].nesterov = !k;
         set.params.gradients = (ptx_step_gradients)(2 * k);
-        set.params.matrix_memory = k ? 350000 : 0;
+        set.params.matrix_memory = k ? 230000 : 0;
         set.muon.triples = NULL;
         set.muon.steps = k ? 1 : 2;
         matrix_set_two_steps(&set, &r, k);
