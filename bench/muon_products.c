@@ -3,7 +3,8 @@
 // graph. Prints a row for each set: microseconds, the least and the median of all runs.
 //
 //     muon_products [SET...]     gpt2, heads, convolutions, qwen; between, alone: of less than 2.5
-//                                times as many columns as rows, many and one; all by default
+//                                times as many columns as rows, many and one; all by default;
+//                                COUNTxROWSxCOLUMNS: so many of these sizes
 //     muon_products --launches [SET...]    each launch, alone
 //     muon_products --by-warps ...    with mma.sync where the library would take wgmma
 //     muon_products --hash [large | ROWSxCOLUMNS...]    of the results of some matrices: the same
@@ -273,13 +274,17 @@ static bool time_launches(const struct set *set)
     return true;
 }
 
-// Multiply-adds of five steps: n n k four times and n n n 14 times, or all 15 of a square matrix.
+// Multiply-adds of five steps, n n k and n n n so many times as the form has it.
 static uint64_t multiply_adds(const struct muon_matrix *m)
 {
     const uint64_t square = (uint64_t)m->rows * m->rows;
+    const uint64_t room = (3 * m->columns - muon_pitch(m->columns) / 2) / (muon_pitch(m->rows) / 2);
+    const bool plain = m->rows == m->columns || (m->rows > 128 && room < 3);
+    const bool pairs = m->rows > 128 && room == 3;
 
-    return m->rows == m->columns ? 15 * square * m->rows
-                                 : 4 * square * m->columns + 14 * square * m->rows;
+    return plain   ? square * (10 * (uint64_t)m->columns + 5 * (uint64_t)m->rows)
+           : pairs ? square * (6 * (uint64_t)m->columns + 11 * (uint64_t)m->rows)
+                   : square * (4 * (uint64_t)m->columns + 14 * (uint64_t)m->rows);
 }
 
 static uint64_t print_hashes(const struct set *set)
@@ -309,32 +314,36 @@ static uint64_t print_hashes(const struct set *set)
     return sum;
 }
 
-// Those of matrices of the sizes given, one after the other.
-static uint64_t print_hashes_of(int count, char **sizes)
+// A set of matrices of one size: ROWSxCOLUMNS, with `counted` COUNTxROWSxCOLUMNS.
+static struct set set_of(const char *sizes, bool counted)
 {
-    uint64_t sum = 0;
+    struct set set = { sizes, { { 1, 0, 0 } } };
+    struct shape *s = set.shapes;
+    char end;
+    const bool read =
+        counted ? sscanf(sizes, "%" SCNu32 "x%" SCNu32 "x%" SCNu32 "%c", &s->count, &s->rows,
+                         &s->columns, &end) == 3
+                : sscanf(sizes, "%" SCNu32 "x%" SCNu32 "%c", &s->rows, &s->columns, &end) == 2;
 
-    for (int k = 0; k < count; k++) {
-        struct set set = { sizes[k], { { 1, 0, 0 } } };
-        char end;
-        if (sscanf(sizes[k], "%" SCNu32 "x%" SCNu32 "%c", &set.shapes->rows, &set.shapes->columns,
-                   &end) != 2 ||
-            !set.shapes->rows || set.shapes->rows > set.shapes->columns) {
-            fprintf(stderr, "muon_products: %s: give ROWSxCOLUMNS, no more rows than columns\n",
-                    sizes[k]);
-            exit(1);
-        }
-        sum += print_hashes(&set);
+    if (!read || !s->count || !s->rows || s->rows > s->columns) {
+        fprintf(stderr, "muon_products: %s: give %sROWSxCOLUMNS, no more rows than columns\n",
+                sizes, counted ? "the name of a set, or COUNTx" : "");
+        exit(1);
     }
-    return sum;
+    return set;
 }
 
-static bool is_named(int argc, char **argv, int from, const char *name)
+static const struct set *named(const char *name)
 {
-    for (int k = from; k < argc; k++)
-        if (strcmp(argv[k], name) == 0)
-            return true;
-    return from >= argc;
+    for (unsigned k = 0; k < HASHED; k++)
+        if (strcmp(sets[k].name, name) == 0)
+            return &sets[k];
+    return NULL;
+}
+
+static bool time_of(const struct set *set, bool launches)
+{
+    return launches ? time_launches(set) : time_set(set);
 }
 
 int main(int argc, char **argv)
@@ -352,14 +361,21 @@ int main(int argc, char **argv)
     require(bench.stream != NULL, "stream");
     if (hashes) {
         const bool large = argc > 2 && strcmp(argv[2], "large") == 0;
-        const bool given = argc > 2 && !large;
-        const uint64_t sum =
-            given ? print_hashes_of(argc - 2, argv + 2) : print_hashes(&sets[HASHED + large]);
+        uint64_t sum = argc > 2 && !large ? 0 : print_hashes(&sets[HASHED + large]);
+        for (int k = 2; k < argc && !large; k++) {
+            const struct set one = set_of(argv[k], false);
+            sum += print_hashes(&one);
+        }
         printf("%.2f billion multiply-adds\n", (double)sum * 1e-9);
     }
-    for (unsigned k = 0; k < HASHED && !hashes; k++)
-        if (is_named(argc, argv, 1 + launches, sets[k].name))
-            right &= launches ? time_launches(&sets[k]) : time_set(&sets[k]);
+    const int first = 1 + launches;
+    for (unsigned k = 0; k < HASHED && !hashes && argc == first; k++)
+        right &= time_of(&sets[k], launches);
+    for (int k = first; k < argc && !hashes; k++) {
+        const struct set *set = named(argv[k]);
+        const struct set given = set ? *set : set_of(argv[k], true);
+        right &= time_of(&given, launches);
+    }
     ptx_stream_destroy(bench.device, &bench.stream);
     ptx_device_close(&bench.device);
     return !right;
