@@ -3,10 +3,11 @@
 """How far Muon's orthogonalized matrices are from the plain iteration in f64, and how far that iteration in bf16 is, as
 torch.optim.Muon has it: relative distances (Frobenius), five steps with Jordan's coefficients.
 
-    bench/muon_closeness.py BUILD [--sets N] [--seed N] [--most ROWSxCOLUMNS]
+    bench/muon_closeness.py BUILD [--shapes ROWSxCOLUMNS...]
+    bench/muon_closeness.py BUILD --sets N [--seed N] [--most ROWSxCOLUMNS]
     bench/muon_closeness.py BUILD --large ROWSxCOLUMNS...
 
-Without options: a table of kinds and shapes. With --sets: N sets of matrices of random kinds and shapes, each set
+Without --sets and --large: a table of kinds and shapes. With --sets: N sets of matrices of random kinds and shapes, each set
 stepped in one plan; prints the greatest distances. With --large: random matrices of these shapes, ours alone, whose f64
 is that of the Gram matrix, so that (128, 8388600) fits into a GPU. Matrices are those of ptxgen.torch.Muon, on the GPU, or on the emulator where
 there is none: set PTXGEN_LIBCUDA, and PTXGEN_EMU_DEVICE=sm_90,pageable. The iterations are made on the GPU, too, or on
@@ -86,8 +87,8 @@ def compare(kinds, matrices):
     return rows
 
 
-def table(generator):
-    cases = [(kind, shape) for kind in KINDS + ALONE for shape in SHAPES]
+def table(generator, shapes):
+    cases = [(kind, shape) for kind in KINDS + ALONE for shape in shapes]
     rows = compare([kind for kind, _ in cases], [make(kind, shape, generator) for kind, shape in cases])
     for kind, shape, near, bf16, right in rows:
         print(f"{kind:16} {shape[0]:4} x {shape[1]:4}  ours {near:8.5f}  bf16 {bf16:8.5f}{'' if right else '  TOO FAR'}")
@@ -142,22 +143,28 @@ def large(rows, columns, seed, chunk=1 << 20):
     print(f"random           {rows} x {columns}  ours {math.sqrt(off / size):8.5f}", flush=True)
 
 
+def shape_of(text):
+    rows, columns = map(int, text.split("x"))
+    return rows, columns
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("build")
+    parser.add_argument("--shapes", type=shape_of, nargs="+", default=SHAPES, metavar="ROWSxCOLUMNS", help="of the table")
     parser.add_argument("--sets", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--most", default="140x200", help="the largest matrices of the sets")
-    parser.add_argument("--large", nargs="+", default=[], metavar="ROWSxCOLUMNS", help="random matrices of these shapes alone")
+    parser.add_argument("--most", type=shape_of, default=(140, 200), help="the largest matrices of the sets")
+    parser.add_argument("--large", type=shape_of, nargs="+", default=[], metavar="ROWSxCOLUMNS", help="random matrices of these shapes alone")
     args = parser.parse_args()
     sys.path.insert(0, f"{args.build}/python")
     generator = torch.Generator().manual_seed(args.seed)
     print(f"torch {torch.__version__}, {torch.cuda.get_device_name() if DEVICE == 'cuda' else 'the emulator'}")
     for shape in args.large:
-        large(*map(int, shape.split("x")), args.seed)
+        large(*shape, args.seed)
     if args.large:
         return
-    rows = sets(args.sets, generator, [int(side) for side in args.most.split("x")]) if args.sets else table(generator)
+    rows = sets(args.sets, generator, args.most) if args.sets else table(generator, args.shapes)
     sys.exit(0 if all(row[-1] for row in rows) else 1)
 
 

@@ -40,16 +40,23 @@
 /// The steps, with a triple (a, b, c) each. Products have operands in f16 and sums in f32; rn
 /// rounds to f16:
 ///
-///     plain, n = k:  R = rn(X X^T);  Z = rn(b R + c R R);  X = rn(a X + Z X)
-///     Gram,  n < k:  R = rn(X X^T); in each step
-///                        Z = rn(b R + c R R)
-///                        Q = rn(Z + a I) first and after a restart, else rn(a Q + Q Z)
-///                        but in the last step and before a restart:
-///                        T = rn(a R + R Z);  R = rn(a T + Z T)
-///                    a restart, after steps 2, 5, 8, ... where there are more than 3 and it is not
-///                    the last one:
-///                        X = rn(Q X);  R = rn(X X^T)
-///                    at the end X = rn(Q X)
+///     plain:  R = rn(X X^T);  Z = rn(b R + c R R);  X = rn(a X + Z X)
+///     Gram:   R = rn(X X^T); in each step
+///                 Z = rn(b R + c R R)
+///                 Q = rn(Z + a I) first and after a restart, else rn(a Q + Q Z)
+///                 but in the last step and before a restart:
+///                 T = rn(a R + R Z);  R = rn(a T + Z T)
+///             a restart, after steps 2, 5, 8, ... where there are more than 3 and it is not the
+///             last one:
+///                 X = rn(Q X);  R = rn(X X^T)
+///             at the end X = rn(Q X)
+///     pairs:  as Gram, with T = rn(R Q);  R = rn(Q T), and a restart after each second step that
+///             is not the last one
+///
+/// Up to 128 rows the form is plain where n = k, else Gram. Above, it follows from how many squares
+/// of n x n have room beside X in six bytes an element, s = floor((3 k - k') / n') with k' and n'
+/// the next multiples of 8: plain for s below 3, pairs for 3, else Gram. Of multiples of 8 those
+/// with k < 1.5 n are plain, and those with k < 2 n go in pairs.
 ///
 /// The form is fixed by a matrix's sizes and its group's steps alone. So a matrix gets the same
 /// bits launched, captured, in phases, and beside any others given the same factor, on devices of
@@ -60,11 +67,10 @@
 /// infinite then, and all of X becomes infinite or NaN. Which of the two an element is, is not
 /// fixed: of square matrices of 129 to 256 rows it may differ between drivers for sm_90.
 ///
-/// X and the products have memory of the plan's: 2 to 2.2 bytes an element up to 128 rows, more
-/// where rows of X are short. Above, it is 6 at most where a matrix is square or one side is at
-/// least twice the other, or 6.4 where sides are no multiples of 8, and up to 10.6 else
-/// (docs/muon.md). matrix_memory of struct ptx_step_params limits it: matrices are then stepped in
-/// windows, in the order of the tensors, and a window has the memory that the one before has left.
+/// X and the products have memory of the plan's: at most 2.2 bytes an element up to 128 rows and 6
+/// above, where k is a multiple of 8; rows of others are longer in memory (docs/muon.md).
+/// matrix_memory of struct ptx_step_params limits it: matrices are then stepped in windows, in the
+/// order of the tensors, and a window has the memory that the one before has left.
 ///
 /// The norm is always taken. Where matrices are not to be clipped, give them a norm group whose
 /// limit in group_max_norms is INFINITY. A step that is skipped writes nothing; nor does a tensor

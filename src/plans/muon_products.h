@@ -4,17 +4,20 @@
 // muon_pitch(columns) bytes apart, and the elements behind a row's last are 0. Every product is
 // f16 x f16 with sums in f32, rounded once to f16.
 //
-//     plain (columns = rows):  R = X X^T;  Z = b R + c R R;  X = a X + Z X
-//     Gram (columns > rows):   R = X X^T;  then Z = b R + c R R;  Q = Z + a I at first, else
-//                              a Q + Q Z;  T = a R + R Z;  R = a T + Z T
-//                              at a restart X = Q X, R = X X^T, and Q anew;  at the end X = Q X
+//     plain:  R = X X^T;  Z = b R + c R R;  X = a X + Z X
+//     Gram:   R = X X^T;  then Z = b R + c R R;  Q = Z + a I at first, else a Q + Q Z;
+//             T = a R + R Z;  R = a T + Z T
+//             at a restart X = Q X, R = X X^T, and Q anew;  at the end X = Q X
+//     pairs:  as Gram, with T = R Q;  R = Q T, and a restart after each second step
 //
-// A restart follows step 2, 5, 8 and so on, where more than three steps are made and it is not the
-// last. Matrices of at most 128 rows have one block each, which does all of it, and where
-// warpgroups multiply square ones of at most 256 rows have one, too, with the same bits; the others
-// share one launch, whose blocks take tiles of 128 x 128 of the products in turn. A symmetric
-// product is computed on one side of the diagonal, tile by tile. How a matrix is computed, and so
-// its bits, follow from its sizes and its schedule alone.
+// Else a restart follows step 2, 5, 8 and so on, where more than three steps are made and it is not
+// the last. Up to 128 rows the form is plain where columns = rows, else Gram; above, it is the one
+// with the least work whose squares have room beside X in six bytes an element. Matrices of at most
+// 128 rows have one block each, which does all of it, and where warpgroups multiply square ones of
+// at most 256 rows have one, too, with the same bits; the others share one launch, whose blocks
+// take tiles of 128 x 128 of the products in turn. A symmetric product is computed on one side of
+// the diagonal, tile by tile. How a matrix is computed, and so its bits, follow from its sizes and
+// its schedule alone.
 #ifndef PTXGEN_PLANS_MUON_PRODUCTS_H
 #define PTXGEN_PLANS_MUON_PRODUCTS_H
 
