@@ -4,7 +4,7 @@
 over the matrices of a shape, update), each in one CUDA graph, and torch.optim.Muon as it is, over four sets of matrices.
 
     bench/muon_step.py BUILD [-o FILE] [--only NAME] [--alone] [--launches] [--peers] [--package] [--torch]
-                       [--samples N] [--windows N]
+                       [--products] [--samples N] [--windows N]
 
 FILE receives lines of JSON. NAME may be parts of the names of several sets, with commas between them. Before a set is
 timed, its first step is compared with that of the form by hand.
@@ -17,6 +17,7 @@ timed, its first step is compared with that of the form by hand.
             finds it: its torch path, and its kernels where their packages are installed, which multiply matrices of 256
             rows and more. The kernels that ran are counted
 --torch     measures torch.optim.Muon, too, from Python, three times: it takes up to a second a step
+--products  adds Newton-Schulz alone, batched, as muon_products.py has it: plain in bf16 and the Gram form in f16
 --windows   measures, instead of all that, the step with all matrices at once and in about N windows
 
 Needs a GPU.
@@ -158,8 +159,24 @@ def torchs(params, heads):
     return measure.Work(optimizer.step, captured=False)
 
 
-def compiled(shapes, heads):
-    step = torch.compile(ByHand(parameters(shapes), heads).step)
+def products(shapes, heads):
+    """Newton-Schulz alone, over batches of matrices that lie already as they are multiplied."""
+    counts = {}
+    for shape in shapes:
+        sides = sorted((shape[0] // heads, math.prod(shape[1:])))
+        counts[tuple(sides)] = counts.get(tuple(sides), 0) + heads
+    made = [torch.randn(count, *sides, device="cuda") for sides, count in counts.items()]
+    made = [x / x.norm(dim=(1, 2), keepdim=True) for x in made]
+    works = {}
+    for name, form, dtype in ("plain", muon_products.plain, torch.bfloat16), ("Gram", muon_products.gram, torch.float16):
+        batches = [x.to(dtype) for x in made]
+        works[f"products alone, {name}"] = measure.Work(lambda form=form, batches=batches: [form(x) for x in batches])
+    return works
+
+
+def compiled(params, heads):
+    torch._dynamo.reset()  # else the sizes of another set make it write code for any sizes
+    step = torch.compile(ByHand(params, heads).step, dynamic=False)
     begin = time.monotonic()
     step()
     torch.cuda.synchronize()
@@ -167,7 +184,7 @@ def compiled(shapes, heads):
     return step
 
 
-def packages(shapes, heads):
+def packages(params, shapes, heads):
     """The form by hand with the products of gram_newton_schulz, with the same coefficients."""
     try:
         import gram_newton_schulz.gram_newton_schulz as package
@@ -189,7 +206,7 @@ def packages(shapes, heads):
         begin = time.monotonic()
         distance = apart(shapes, heads, function)
         print(f"{name}: {time.monotonic() - begin:.1f} s for the first step, {distance:.5f} apart from ours", flush=True)
-        step = ByHand(parameters(shapes), heads, function=function).step
+        step = ByHand(params, heads, function=function).step
         ran = {kernel: count for kernel, count in kernels_of(step).items() if kernels == kernel.startswith("kernel_cutlass")}
         print(f"{name}: {sum(ran.values())} launches {'of its kernels' if kernels else 'of torch'} in a step", flush=True)
         for kernel, count in sorted(ran.items()) if kernels else ():
@@ -199,18 +216,20 @@ def packages(shapes, heads):
 
 
 def works_of(name, shapes, heads, options):
-    params = parameters(shapes)
-    works = {"ptxgen": measure.Work(ours(params, heads).step)}
+    works = {"ptxgen": measure.Work(ours(parameters(shapes), heads).step)}
+    params = parameters(shapes)  # of all forms by hand: heads of several would not fit
     if not options.alone:
-        works["by hand"] = measure.Work(ByHand(parameters(shapes), heads).step)
+        works["by hand"] = measure.Work(ByHand(params, heads).step)
     if options.peers:
-        works["by hand, Gram form in f16"] = measure.Work(ByHand(parameters(shapes), heads, gram=True).step)
-        works["by hand, torch.compile"] = measure.Work(compiled(shapes, heads))
+        works["by hand, Gram form in f16"] = measure.Work(ByHand(params, heads, gram=True).step)
+        works["by hand, torch.compile"] = measure.Work(compiled(params, heads))
     if options.peers or options.package:
-        works.update(packages(shapes, heads))
+        works.update(packages(params, shapes, heads))
+    if options.products:
+        works.update(products(shapes, heads))
     if name == "GPT-2 124M":
         works["ptxgen, with AdamW of the rest"] = measure.Work(ours(parameters(shapes), heads, rest(shapes)).step)
-    return works, torchs(parameters(shapes), heads) if options.torch else None
+    return works, torchs(params, heads) if options.torch else None
 
 
 def rest(shapes):
@@ -240,7 +259,7 @@ def main():
     arguments.add_argument("build")
     arguments.add_argument("-o", "--output")
     arguments.add_argument("--only", default="")
-    for flag in "--alone", "--launches", "--peers", "--package", "--torch":
+    for flag in "--alone", "--launches", "--peers", "--package", "--torch", "--products":
         arguments.add_argument(flag, action="store_true")
     arguments.add_argument("--samples", type=int, default=measure.REPETITIONS)
     arguments.add_argument("--windows", type=int, default=0)
@@ -270,10 +289,11 @@ def main():
         row = {"set": name, "matrices": len(shapes) * heads, "elements": elements, "first_step_apart": round(distance, 5)}
         works, eager = works_of(name, shapes, heads, options)
         rows = {}
-        for cold in (False, True):
-            rows.update({(work, "cold" if cold else "warm"): times for work, times in clock.compare(works, cold=cold).items()})
-        if eager is not None:
-            rows["torch.optim.Muon", "warm"] = measure.Clock(3).compare({"torch": eager})["torch"]
+        for cache, cold in ("warm", False), ("cold", True):
+            rows.update({(work, cache): times for work, times in clock.compare(works, cold=cold).items()})
+            if eager is not None:
+                few = measure.Clock(3).compare({"torch": eager}, cold=cold)
+                rows["torch.optim.Muon", cache] = few["torch"]
         for (work, cache), times in rows.items():
             line = {**row, "work": work, "cache": cache, **times}
             output.line(line)

@@ -88,12 +88,12 @@ static ptx_status find_rest(struct lines *l, bool wanted, struct ptx_muon_range 
     if (next == l->count)
         return PTX_OK;
     rest->stride = next - rest->first;
-    const uint64_t last = (l->count - rest->first) % rest->stride; // of the last run, if not whole
-    bool fits = rest->first + rest->run <= rest->stride && (!last || last >= rest->run) &&
-                !(l->columns_too && l->count % rest->stride);
+    const uint64_t behind = rest->first + rest->run;
+    bool fits = behind <= rest->stride && !(l->columns_too && l->count % rest->stride);
     for (uint64_t at = 0; at < l->count && fits; at++) {
         const uint64_t place = at % rest->stride;
-        const bool is = place >= rest->first && place < rest->first + rest->run;
+        const bool is_whole = at - place + behind <= l->count; // the run there
+        const bool is = place >= rest->first && place < behind && is_whole;
         fits = is == !l->owner[at];
     }
     return fits ? PTX_OK

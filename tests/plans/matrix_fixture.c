@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "matrix_fixture.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "plans/muon_products.h"
-#include "reference/half.h"
-#include "reference/reference.h"
-#include "reference/step.h"
+#include "matrix_reference.h"
 #include "test.h"
 
-enum { PART = 1024, WARP = 32, BLOCK = 256, SEED = 77 };
+enum { SEED = 77 };
 
 // ---- memory -------------------------------------------------------------------------------------
 
@@ -170,204 +166,38 @@ void matrix_set_create(struct matrix_set *set, struct random *r, const struct ma
     fill(set, r);
 }
 
-// ---- the formulas in plain C --------------------------------------------------------------------
-
-// Of a matrix: G * G, m * m, m * G, in the order of the kernel.
-static void sums_of(const struct matrix_set *set, size_t t, double sum[3])
-{
-    const uint64_t n = set->tensors[t].count, parts = (n + PART - 1) / PART;
-    double all[3][BLOCK] = { { 0 } };
-
-    for (uint64_t part = 0; part < parts; part++) {
-        double of[3][WARP] = { { 0 } };
-        for (uint64_t i = part * PART; i < n && i < (part + 1) * PART; i++) {
-            const double g = matrix_get(set, t, MATRIX_GRADIENT, i),
-                         m = matrix_get(set, t, MATRIX_STATE, i);
-            const uint64_t lane = i / 4 % WARP; // four in a row
-            of[0][lane] += g * g;               // exact products
-            of[1][lane] += m * m;
-            of[2][lane] += m * g;
-        }
-        for (unsigned k = 0; k < 3; k++)
-            all[k][part % BLOCK] += ref_block_sum(of[k], WARP);
-    }
-    for (unsigned k = 0; k < 3; k++)
-        sum[k] = ref_block_sum(all[k], BLOCK);
-}
-
-// What an update is divided by; infinity for one that is shorter than any f32.
-static float scale_of(const struct matrix_set *set, const struct ptx_step_group *group, size_t t,
-                      float factor)
-{
-    const float momentum = (float)group->hyper.momentum, eps = (float)group->hyper.eps;
-    const double mu = momentum, a = group->nesterov ? mu * mu : mu;
-    const double b = (1 - a) * (group->maximize ? -(double)factor : (double)factor);
-    double sum[3];
-
-    sums_of(set, t, sum);
-    const double m_m = a * a * sum[1], m_g = a * b * sum[2], g_g = b * b * sum[0];
-    const double square = m_m + 2 * m_g + g_g;
-    const double root = sqrt(square > 0 ? square : 0);
-    const double parts = 0x1p-20 * (sqrt(m_m) + sqrt(g_g));
-    const double length = root > parts ? root : parts;
-    const float scale = (float)(length > eps ? length : (double)eps);
-    return scale == 0 ? INFINITY : scale;
-}
-
-static uint32_t random_bits(const struct matrix_set *set, size_t t, uint64_t i, uint32_t step,
-                            uint32_t which)
-{
-    const uint32_t counter[4] = { (uint32_t)(i / 8), which << 29, step, set->tensors[t].id };
-    const uint32_t key[2] = { SEED, 0 };
-    uint32_t word[4];
-
-    ref_philox(counter, key, word);
-    return i % 2 ? word[i % 8 / 2] >> 16 : word[i % 8 / 2] & 0xffff;
-}
-
-static void put_randomly(const struct matrix_set *set, size_t t, unsigned array, uint64_t i,
-                         float x, uint32_t random)
-{
-    const uint16_t half = (uint16_t)((bits_of_f32(x) + random) >> 16);
-
-    memcpy((uint16_t *)matrix_array(set, t, array) + i, &half, sizeof half);
-}
-
-static float parameter_of(const struct matrix_set *set, size_t t, uint64_t i)
-{
-    uint16_t high;
-    int16_t low;
-    float p;
-
-    if (set->shapes[t].format == PTX_STEP_FORMAT_MASTER) {
-        memcpy(&p, (float *)matrix_array(set, t, MATRIX_BESIDE) + i, sizeof p);
-        return p;
-    }
-    if (set->shapes[t].format != PTX_STEP_FORMAT_REMAINDER)
-        return matrix_get(set, t, MATRIX_PARAMETER, i);
-    memcpy(&high, (uint16_t *)matrix_array(set, t, MATRIX_PARAMETER) + i, sizeof high);
-    memcpy(&low, (int16_t *)matrix_array(set, t, MATRIX_BESIDE) + i, sizeof low);
-    if (!(high & 0x7fff) && low < 0)
-        low = 0;
-    return f32_of_bits(((uint32_t)high << 16) + (uint32_t)low);
-}
-
-static void set_parameter(const struct matrix_set *set, size_t t, uint64_t i, float p,
-                          uint32_t step)
-{
-    const uint32_t bits = bits_of_f32(p);
-    const uint16_t high = (uint16_t)((bits + 0x8000) >> 16), low = (uint16_t)bits;
-
-    switch (set->shapes[t].format) {
-    case PTX_STEP_FORMAT_REMAINDER:
-        memcpy((uint16_t *)matrix_array(set, t, MATRIX_PARAMETER) + i, &high, sizeof high);
-        memcpy((uint16_t *)matrix_array(set, t, MATRIX_BESIDE) + i, &low, sizeof low);
-        return;
-    case PTX_STEP_FORMAT_STOCHASTIC:
-        put_randomly(set, t, MATRIX_PARAMETER, i, p, random_bits(set, t, i, step, 0));
-        return;
-    case PTX_STEP_FORMAT_MASTER:
-        memcpy((float *)matrix_array(set, t, MATRIX_BESIDE) + i, &p, sizeof p);
-        matrix_put(set, t, MATRIX_PARAMETER, i, p);
-        return;
-    default:
-        matrix_put(set, t, MATRIX_PARAMETER, i, p);
-    }
-}
-
-// ---- products, of one matrix alone
-// ---------------------------------------------------------------
-
-// X and the matrix have other orders where it has more rows than columns.
-static uint64_t x_place(const struct matrix_shape *s, uint64_t i)
-{
-    const uint64_t row = i / s->columns, column = i % s->columns;
-    const bool turns = s->rows > s->columns;
-    const uint64_t line = muon_pitch((uint32_t)(turns ? s->rows : s->columns)) / 2;
-
-    return turns ? column * line + row : row * line + column;
-}
-
-// `x`: f16, in the order of the tensor; replaced.
-static void orthogonalize(const struct matrix_set *set, size_t t, uint16_t *x)
-{
-    static const float usual[3] = { 3.4445f, -4.7750f, 2.0315f };
-    const struct matrix_shape *s = &set->shapes[t];
-    const bool turns = s->rows > s->columns;
-    struct muon_matrix matrix = { .rows = (uint32_t)(turns ? s->columns : s->rows),
-                                  .columns = (uint32_t)(turns ? s->rows : s->columns) };
-    float triples[PTX_MUON_MOST_STEPS][3];
-    const struct muon_schedule schedule = { set->muon.steps, (const float(*)[3])triples };
-    const struct muon_set one = {
-        .matrices = &matrix, .count = 1, .schedules = &schedule, .schedule_count = 1
-    };
-    const uint64_t n = s->rows * s->columns;
-    uint64_t bytes;
-
-    for (uint32_t k = 0; k < set->muon.steps; k++)
-        memcpy(triples[k], set->muon.triples ? set->muon.triples + 3 * k : usual, sizeof usual);
-    require(ptxp_muon_layout(&one, &bytes));
-    OWNED(ptx_buffer) *memory = ptx_buffer_create(gpu.device, (size_t)bytes);
-    ALLOCATED(uint16_t) *image = calloc((size_t)bytes, 1);
-    for (uint64_t i = 0; i < n; i++)
-        image[matrix.x / 2 + x_place(s, i)] = x[i];
-    require(ptx_buffer_upload(memory, 0, image, (size_t)bytes, gpu.stream));
-    struct muon_products *products =
-        ptxp_muon_create(gpu.device, &one, ptx_buffer_address(memory), NULL, gpu.stream);
-    assert_non_null(products);
-    require(ptxp_muon_run(products, gpu.stream));
-    require_done(ptx_buffer_download(memory, 0, image, (size_t)bytes, gpu.stream));
-    for (uint64_t i = 0; i < n; i++)
-        x[i] = image[matrix.out / 2 + x_place(s, i)];
-    ptxp_muon_destroy(products);
-}
-
 // ---- steps in plain C ---------------------------------------------------------------------------
-
-static double adjust_of(const struct matrix_set *set, size_t t)
-{
-    const struct matrix_shape *s = &set->shapes[t];
-    const double a = (double)(set->muon.in_by_out ? s->columns : s->rows);
-    const double b = (double)(set->muon.in_by_out ? s->rows : s->columns);
-
-    return set->muon.adjust == PTX_MUON_ADJUST_ORIGINAL ? sqrt(a > b ? a / b : 1)
-                                                        : 0.2 * sqrt(a > b ? a : b);
-}
 
 static void expect_matrix(const struct matrix_set *set, size_t t, uint32_t step, float factor,
                           ptx_step_gradients gradients)
 {
+    const struct matrix_shape *s = &set->shapes[t];
     const struct ptx_step_group *group = &set->groups[0];
-    const float scale = scale_of(set, group, t, factor), momentum = (float)group->hyper.momentum;
-    const float rest = 1 - momentum, lr = (float)group->hyper.lr;
-    const float decay = lr * (float)group->hyper.weight_decay;
-    const float rate = (float)((double)lr * adjust_of(set, t));
+    const struct ptx_step_hyper *h = &group->hyper;
+    struct ref_step_tensor tensor = {
+        .rule = REF_MUON,
+        .format = (enum ref_step_format)s->format,
+        .maximize = group->maximize,
+        .nesterov = group->nesterov,
+        .parameter_type = ref_of(s->parameter),
+        .gradient_type = ref_of(s->gradient),
+        .parameter = matrix_array(set, t, MATRIX_PARAMETER),
+        .gradient = matrix_array(set, t, MATRIX_GRADIENT),
+        .state = { matrix_array(set, t, MATRIX_STATE) },
+        .beside = matrix_array(set, t, MATRIX_BESIDE),
+        .count = set->tensors[t].count,
+        .hyper = { .lr = h->lr,
+                   .eps = h->eps,
+                   .weight_decay = h->weight_decay,
+                   .momentum = h->momentum },
+        .id = set->tensors[t].id,
+        .seed = SEED,
+    };
 
-    const uint64_t n = set->tensors[t].count;
-    ALLOCATED(uint16_t) *x = calloc((size_t)n + 1, sizeof *x);
+    ALLOCATED(uint16_t) *x = matrix_orthogonalize(&tensor, group, s->columns, factor);
 
-    for (uint64_t i = 0; i < n; i++) {
-        const float scaled = matrix_get(set, t, MATRIX_GRADIENT, i) * factor;
-        const float g = group->maximize ? -scaled : scaled;
-        float m = matrix_get(set, t, MATRIX_STATE, i);
-        m = fmaf(rest, g - m, m);
-        const float u = group->nesterov ? fmaf(-rest, m - g, m) : m;
-        if (set->shapes[t].format == PTX_STEP_FORMAT_STOCHASTIC)
-            put_randomly(set, t, MATRIX_STATE, i, m, random_bits(set, t, i, step, 4));
-        else
-            matrix_put(set, t, MATRIX_STATE, i, m);
-        ref_store(REF_F16, x, i, u / scale);
-        if (gradients == PTX_STEP_GRADIENTS_WRITE)
-            matrix_put(set, t, MATRIX_GRADIENT, i, scaled);
-    }
-    if (n && set->muon.steps)
-        orthogonalize(set, t, x);
-    for (uint64_t i = 0; i < n; i++) {
-        float p = parameter_of(set, t, i);
-        p = fmaf(-decay, p, p);
-        p = fmaf(-rate, (float)ref_load(REF_F16, x, i), p);
-        set_parameter(set, t, i, p, step);
-    }
+    tensor.x = x;
+    ref_step(&tensor, step, factor, (enum ref_step_gradients)gradients);
 }
 
 static void expect_adamw(const struct matrix_set *set, uint32_t step, float factor,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "step_fixture.h"
+#include "matrix_reference.h"
 #include "test.h"
 
 #include <math.h>
@@ -174,6 +175,11 @@ static void make_group(struct random *r, const struct step_shape *shape, struct 
     g->nesterov = g->rule == PTX_STEP_RULE_SGD && g->hyper.momentum != 0 && random_below(r, 2);
 }
 
+static bool is_matrix(const struct step_set *set, const struct ptx_step_tensor *tensor)
+{
+    return set->group[tensor->group].rule == PTX_STEP_RULE_MUON;
+}
+
 static void make_tensor(struct step_set *set, struct random *r, const struct step_shape *shape,
                         size_t t)
 {
@@ -222,6 +228,10 @@ static void make_tensor(struct step_set *set, struct random *r, const struct ste
         tensor->count -= tensor->count % tensor->columns;
     }
     set->amax[t] = shape->amax && random_below(r, 3) != 0;
+    if (is_matrix(set, tensor)) {
+        matrix_draw(r, shape->most, tensor);
+        return;
+    }
     if (shape->sharded && random_below(r, 2))
         tensor->whole = (struct ptx_step_whole) { .first = random_below(r, 4) * 4 };
     else if (shape->sharded)
@@ -270,8 +280,11 @@ void step_set_create(struct step_set *set, struct random *r, const struct step_s
     set->norm_groups = shape->norm_groups;
     set->data = shape->wild ? DATA_WILD : DATA_PLAIN;
     set->seed = (uint64_t)random_below(r, 1 << 30) << 20;
-    for (uint32_t g = 0; g < set->groups; g++)
+    for (uint32_t g = 0; g < set->groups; g++) {
         make_group(r, shape, &set->group[g]);
+        if (set->group[g].rule == PTX_STEP_RULE_MUON)
+            matrix_draw_group(r, &set->group[g], &set->muon[g]);
+    }
     for (size_t t = 0; t < set->count; t++) {
         make_tensor(set, r, shape, t);
         for (unsigned a = 0; a < STEP_ARRAYS; a++)
@@ -572,6 +585,16 @@ static void step_units(const struct step_set *set, size_t t, struct ref_step_ten
     free(scaled);
 }
 
+static void step_matrix(const struct step_set *set, size_t t, struct ref_step_tensor tensor,
+                        uint32_t count, float factor)
+{
+    ALLOCATED(uint16_t) *x = matrix_orthogonalize(&tensor, &set->group[set->tensors[t].group],
+                                                  set->tensors[t].columns, factor);
+
+    tensor.x = x;
+    ref_step(&tensor, count, factor, (enum ref_step_gradients)set->gradients);
+}
+
 // What a step that must not write leaves of the gradients.
 static void expect_skipped(struct step_set *set)
 {
@@ -600,6 +623,8 @@ bool step_set_expect(struct step_set *set, const struct ptx_step_params *params,
         const float own = factor[set->tensors[t].norm_group];
         if (set->group[set->tensors[t].group].agc.clipping != 0)
             step_units(set, t, tensor, (uint32_t)count, own);
+        else if (is_matrix(set, &set->tensors[t]))
+            step_matrix(set, t, tensor, (uint32_t)count, own);
         else
             ref_step(&tensor, (uint32_t)count, own, (enum ref_step_gradients)set->gradients);
         expect_copy(set, t);

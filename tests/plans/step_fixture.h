@@ -32,7 +32,7 @@ struct step_shape {
     size_t tensors;
     uint32_t groups, norm_groups; ///< 0: 1
     uint64_t most;  ///< greatest number of elements of a tensor; the number is random and may be 0
-    uint32_t rules; ///< bits of ptx_step_rule; 0: AdamW
+    uint32_t rules; ///< bits of ptx_step_rule, of matrices, too; 0: AdamW
     uint32_t formats;  ///< bits of ptx_step_format; 0: FULL
     uint32_t averages; ///< bits of the ema's type, PTX_NONE among them; 0: none has one
     uint32_t copies;   ///< bits of the kinds of copies in 8 bits: 1 + ptx_fp8, 0 for none; 0: none
@@ -54,7 +54,8 @@ struct step_set {
     uint32_t groups, norm_groups;
     struct ptx_step_tensor tensors[STEP_MOST_TENSORS];
     struct ptx_step_group group[STEP_MOST_GROUPS];
-    unsigned copy[STEP_MOST_TENSORS]; ///< 1 + ptx_fp8; 0: the tensor has none
+    struct ptx_muon_params muon[STEP_MOST_GROUPS]; ///< of groups with matrices
+    unsigned copy[STEP_MOST_TENSORS];              ///< 1 + ptx_fp8; 0: the tensor has none
     bool amax[STEP_MOST_TENSORS];
     bool transposed[STEP_MOST_TENSORS]; ///< its copy is made transposed, too
     ptx_step_gradients gradients;

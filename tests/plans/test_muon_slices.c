@@ -397,6 +397,11 @@ TEST(test_slices)
     require(ptx_muon_slices(7, 9, NULL, 0, true, s, &count)); // all of it
     assert_int_equal(count, 1);
     expect_slice(&s[0], 0, 63, 9, 0, 0);
+    // Another range has the place of a last run that is not whole.
+    const struct ptx_muon_range apart[] = { { 2, 1, 0, false }, { 5, 2, 0, false } };
+    require(ptx_muon_slices(7, 9, apart, 2, true, s, &count));
+    assert_int_equal(count, 3);
+    expect_slice(&s[2], 0, 36, 9, 18, 27);
 }
 
 TEST(test_refused_slices)

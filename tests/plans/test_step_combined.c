@@ -17,7 +17,7 @@ enum {
     ALL_BLOCKS = 1 << PTX_FP8_BLOCKS_NONE | 1 << PTX_FP8_BLOCKS_128X128 | 1 << PTX_FP8_BLOCKS_1X128,
     ALL_AVERAGES = PTX_TYPE_BIT(NONE) | PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(BF16),
     TENSORS = 8,
-    MOST = 5000,
+    MOST = 18000, // of matrices; above 128 x 128
     STEPS = 5,
 };
 
@@ -40,7 +40,7 @@ struct inputs {
 
 // A plan, what is expected of it, and the caller's memory.
 static struct {
-    bool accumulates, clips, factors, guarded, reports, weight_reports, updates, wild;
+    bool accumulates, clips, factors, guarded, matrices, reports, weight_reports, updates, wild;
     struct ptx_step_params params;
     struct ptx_step_tensor tensors[TENSORS]; // as the plan has them
     struct ptx_guard_params guards;
@@ -87,9 +87,21 @@ static uint32_t some_of(struct random *r, uint32_t mask, unsigned count)
     }
 }
 
+// Matrices, beside other tensors in most plans: agc is refused then, and products of numbers that
+// are not finite are any such numbers.
+static void draw_matrices(struct random *r, struct step_shape *shape)
+{
+    shape->rules |= 1 << PTX_STEP_RULE_MUON;
+    if (often(r))
+        shape->rules = 1 << PTX_STEP_RULE_MUON | 1 << random_below(r, STEP_RULES);
+    if (seldom(r))
+        shape->most = MOST;
+    c.clips = c.wild = false;
+}
+
 static struct step_shape draw_shape(struct random *r)
 {
-    static const uint64_t most[] = { 60, 900, 3000, MOST };
+    static const uint64_t most[] = { 60, 900, 3000, 5000 };
     struct step_shape shape = { .tensors = 1 + random_below(r, TENSORS),
                                 .groups = 1 + random_below(r, 3),
                                 .norm_groups = 1 + random_below(r, 3),
@@ -108,6 +120,9 @@ static struct step_shape draw_shape(struct random *r)
     c.weight_reports = seldom(r);
     c.updates = seldom(r);
     c.wild = random_below(r, 6) == 0;
+    c.matrices = seldom(r);
+    if (c.matrices)
+        draw_matrices(r, &shape);
     shape.units = c.clips;
     shape.sums = c.accumulates;
     shape.aligned |= c.accumulates;
@@ -200,6 +215,17 @@ static void tell_weights_changed(void)
         expect_failure(PTX_ERROR_INVALID, "no group of the plan has agc");
 }
 
+// A part of what matrices take, if each of them by itself takes no more.
+static void draw_windows(struct random *r)
+{
+    struct ptx_step_description all;
+
+    require(ptx_step_describe(&c.params, &all));
+    c.params.matrix_memory = all.workspace / (2 + random_below(r, 3));
+    if (ptx_step_describe(&c.params, &all))
+        c.params.matrix_memory = 0;
+}
+
 static void create(struct random *r)
 {
     const struct step_shape shape = draw_shape(r);
@@ -242,6 +268,8 @@ static void create(struct random *r)
     if (c.accumulates)
         make_accumulators(r);
     c.params.tensors = c.tensors;
+    if (c.matrices && often(r))
+        draw_windows(r);
     require_done(ptx_buffer_upload(set.memory, 0, set.host, set.bytes, gpu.stream));
     c.plan = step_create(&c.params);
     tell_weights_changed();
@@ -250,11 +278,14 @@ static void create(struct random *r)
 // Whether the plan takes a norm, and so finds what is NaN or infinite.
 static bool takes_norm(void)
 {
-    bool clips = false;
+    bool needs = false;
 
-    for (size_t t = 0; t < set.count; t++)
-        clips |= set.tensors[t].count && set.group[set.tensors[t].group].agc.clipping != 0;
-    return clips || c.accumulates || c.updates || c.reports || c.params.max_norms_at ||
+    for (size_t t = 0; t < set.count; t++) {
+        const struct ptx_step_group *group = &set.group[set.tensors[t].group];
+        needs |=
+            set.tensors[t].count && (group->agc.clipping != 0 || group->rule == PTX_STEP_RULE_MUON);
+    }
+    return needs || c.accumulates || c.updates || c.reports || c.params.max_norms_at ||
            !isinf(c.params.max_norm) || c.guards.limit != 0 || c.guards.history.length ||
            c.guards.zclip.warmup || c.guards.adagc.warmup;
 }
@@ -420,6 +451,16 @@ static bool is_near(double x, double y)
     return (isnan(x) && isnan(y)) || x == y || fabs(x - y) <= 1e-12 * fabs(y);
 }
 
+// The report of weights: of matrices but for the order in which squares are added.
+static bool is_report(size_t t, const struct ptx_weight_report *is,
+                      const struct ptx_weight_report *must)
+{
+    if (set.group[set.tensors[t].group].rule != PTX_STEP_RULE_MUON)
+        return !memcmp(is, must, sizeof *is);
+    return is_near(is->norm, must->norm) && is_near(is->change, must->change) &&
+           is_near((double)is->largest, (double)must->largest) && is->absent == must->absent;
+}
+
 static void check_reports(void)
 {
     struct ptx_gradient_report gradients[TENSORS];
@@ -439,7 +480,7 @@ static void check_reports(void)
                      (long long)must->first_nonfinite);
     }
     for (size_t t = 0; t < set.count && c.weight_reports; t++)
-        if (memcmp(&weights[t], &c.weights[t], sizeof *weights))
+        if (!is_report(t, &weights[t], &c.weights[t]))
             fail_msg("%s: tensor %zu: weights %a %a %a %u; must be %a %a %a %u", c.what, t,
                      weights[t].norm, weights[t].change, (double)weights[t].largest,
                      weights[t].absent, c.weights[t].norm, c.weights[t].change,
@@ -493,8 +534,8 @@ static void check_plan(uint64_t number)
     for (unsigned step = 0; step < STEPS; step++) {
         const enum plan_form form = (enum plan_form)random_below(&r, 3);
         const float bad = random_below(&r, 5) || !takes_norm() ? 0 : often(&r) ? NAN : INFINITY;
-        snprintf(c.what, sizeof c.what, "plan %llu%s%s%s%s%s%s, step %u, form %d",
-                 (unsigned long long)number, c.clips ? ", agc" : "",
+        snprintf(c.what, sizeof c.what, "plan %llu%s%s%s%s%s%s%s, step %u, form %d",
+                 (unsigned long long)number, c.clips ? ", agc" : "", c.matrices ? ", matrices" : "",
                  c.accumulates ? ", accumulators" : "", c.qk.count ? ", qk_clip" : "",
                  c.guarded ? ", guards" : "", c.reports ? ", reports" : "",
                  c.weight_reports ? ", weight reports" : "", step, (int)form);

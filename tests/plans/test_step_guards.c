@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "rules/own.h"
+#include "sanitized.h"
 #include "step_fixture.h"
 #include "test.h"
 
@@ -69,8 +70,8 @@ static void check_state(ptx_buffer *memory, const struct ref_guard_state *expect
 }
 
 // `own`: bits of the groups that have a rule of the caller's. More than 24 steps are replays.
-static void check_steps(struct random *r, ptx_step_gradients gradients, unsigned own,
-                        unsigned steps)
+static void check_steps(struct random *r, const struct step_shape *of, ptx_step_gradients gradients,
+                        unsigned own, unsigned steps)
 {
     struct ptx_step_group groups[STEP_MOST_GROUPS];
     static const struct ptx_loss_scale_params update = { .interval = 3 };
@@ -79,7 +80,7 @@ static void check_steps(struct random *r, ptx_step_gradients gradients, unsigned
     struct ptx_clip_summary summary;
     unsigned skips = 0;
 
-    step_set_create(&set, r, &shape);
+    step_set_create(&set, r, of);
     set.gradients = gradients;
     set.guards = &reference;
     set.guard_state = &state;
@@ -126,14 +127,26 @@ TEST(test_skips)
     struct random r = gpu_random("guards of step plans");
 
     for (unsigned trial = 0; trial < 6; trial++)
-        check_steps(&r, (ptx_step_gradients)(trial % 3), trial < 3 ? 0 : trial - 2, 24);
+        check_steps(&r, &shape, (ptx_step_gradients)(trial % 3), trial < 3 ? 0 : trial - 2, 24);
 }
 
 TEST(test_replays)
 {
     struct random r = gpu_random("1,000 steps of one graph");
 
-    check_steps(&r, PTX_STEP_GRADIENTS_RAW, 1, 1000);
+    check_steps(&r, &shape, PTX_STEP_GRADIENTS_RAW, 1, 1000);
+}
+
+TEST(test_replays_of_matrices)
+{
+    struct step_shape matrices = shape;
+    struct random r = gpu_random("steps of a graph with matrices");
+
+    matrices.rules = 1 << PTX_STEP_RULE_MUON | 1 << PTX_STEP_RULE_ADAMW;
+    matrices.groups = 3;
+    matrices.tensors = 4;
+    matrices.most = 300;
+    check_steps(&r, &matrices, PTX_STEP_GRADIENTS_RAW, 0, SANITIZED ? 40 : 100);
 }
 
 // A plan without a limit takes a norm if a guard needs it; skip_at alone does not.

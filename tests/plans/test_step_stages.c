@@ -165,7 +165,8 @@ TEST(test_random_pipelines)
 
     load_copy();
     for (unsigned trial = 0; trial < 10; trial++) {
-        const struct step_shape shape = { ALL_STEPS,
+        const struct step_shape shape = { .rules = ALL_RULES | 1 << PTX_STEP_RULE_MUON,
+                                          .formats = ALL_FORMATS,
                                           .tensors = 3 + random_below(&r, 12),
                                           .groups = 1 + random_below(&r, 3),
                                           .norm_groups = 1 + random_below(&r, 4),

@@ -80,8 +80,16 @@ static struct scalars scalars_of(const struct ref_step_hyper *h, uint32_t t)
 // ---- rules --------------------------------------------------------------------------------------
 
 struct element {
-    float p, g, state[2];
+    float p, g, state[2], x;
 };
+
+// What a matrix's momentum becomes.
+static float momentum_of(const struct scalars *s, float m, float g)
+{
+    const float apart = g - m;
+
+    return fmaf(1.0f - s->momentum, apart, m);
+}
 
 static void adam(const struct scalars *s, struct element *e)
 {
@@ -154,6 +162,11 @@ static void step_element(const struct ref_step_tensor *t, const struct scalars *
     case REF_LION:
         lion(s, e);
         break;
+    case REF_MUON:
+        e->state[0] = momentum_of(s, e->state[0], e->g);
+        e->p = fmaf(-decay, e->p, e->p);
+        e->p = fmaf(-t->rate, e->x, e->p);
+        break;
     }
 }
 
@@ -166,6 +179,7 @@ unsigned ref_step_states(enum ref_step_rule rule, double momentum)
     case REF_SGD:
         return momentum != 0;
     case REF_LION:
+    case REF_MUON:
         return 1;
     }
     return 0;
@@ -496,6 +510,18 @@ static float state_of(const struct ref_step_tensor *t, unsigned k, uint64_t i, c
     }
 }
 
+void ref_muon_updates(const struct ref_step_tensor *t, float factor, float *updates)
+{
+    const struct scalars s = scalars_of(&t->hyper, 1);
+
+    for (uint64_t i = 0; i < t->count; i++) {
+        const float scaled = load(t->gradient_type, t->gradient, i) * factor;
+        const float g = t->maximize ? -scaled : scaled;
+        const float m = momentum_of(&s, state_of(t, 0, i, NULL), g), apart = m - g;
+        updates[i] = t->nesterov ? fmaf(-(1.0f - s.momentum), apart, m) : m;
+    }
+}
+
 void ref_step(const struct ref_step_tensor *t, uint32_t step, float factor,
               enum ref_step_gradients gradients)
 {
@@ -510,7 +536,9 @@ void ref_step(const struct ref_step_tensor *t, uint32_t step, float factor,
         ref_map(is_signed, map[is_signed]);
     for (uint64_t i = 0; i < t->count; i++) {
         const float g = load(t->gradient_type, t->gradient, i) * factor;
-        struct element e = { parameter_of(t, i), t->maximize ? -g : g, { 0 } };
+        struct element e = { parameter_of(t, i), t->maximize ? -g : g, { 0 }, 0 };
+        if (t->x)
+            e.x = load(REF_F16, t->x, i);
         for (unsigned k = 0; k < states; k++)
             e.state[k] = state_of(t, k, i, map[k == 0]);
         step_element(t, &s, &e);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /// An optimizer step in plain C: the results that a GPU must give, bit for bit. Written from the
-/// formulas of rules.h; shares no code with the library.
+/// formulas of rules.h and muon.h; shares no code with the library.
 #ifndef PTXGEN_TOOLS_REFERENCE_STEP_H
 #define PTXGEN_TOOLS_REFERENCE_STEP_H
 
 #include "reference/reference.h"
 
-enum ref_step_rule { REF_ADAMW, REF_ADAM, REF_SGD, REF_LION };
+enum ref_step_rule { REF_ADAMW, REF_ADAM, REF_SGD, REF_LION, REF_MUON };
 enum ref_step_format {
     REF_FULL,
     REF_STATE_BF16,
@@ -40,6 +40,9 @@ struct ref_step_tensor {
     uint64_t first, run,
         stride;           ///< position in the whole parameter; run 0: all elements are consecutive
     const float *factors; ///< of the elements, after the step; NULL: none has one
+    /// Of a matrix (muon.h): X, in f16, in the order of the elements, and lr * adjust.
+    const uint16_t *x;
+    float rate;
 };
 
 /// What a step does with the gradients.
@@ -51,6 +54,9 @@ unsigned ref_step_states(enum ref_step_rule rule, double momentum);
 /// Takes step `t` (from 1) with the gradients multiplied by `factor`.
 void ref_step(const struct ref_step_tensor *tensor, uint32_t t, float factor,
               enum ref_step_gradients gradients);
+
+/// The updates of a matrix's elements with these gradients, before they have length 1.
+void ref_muon_updates(const struct ref_step_tensor *tensor, float factor, float *updates);
 
 /// The map of 8-bit states, the least entry first; and the code that `state` gets in a block whose
 /// largest state is `absmax`.
