@@ -300,6 +300,18 @@ def test_shared_memory():
     assert not torch.equal(base, torch.ones(10, device=DEVICE))
 
 
+@pytest.mark.parametrize("of", [0, 1])
+def test_gradients_in_parameters(of):
+    """A step would read what it has written."""
+    params = parameters(shapes=SHAPES[:1] * 2)
+    before = [p.detach().clone() for p in params]
+    give(params, 0)
+    params[0].grad = params[of].data
+    with pytest.raises(ValueError, match=f"parameter {of} and grad of parameter 0 share memory: give the gradient memory"):
+        pt.AdamW(params, lr=1e-2).step()
+    assert same(params, before)
+
+
 @pytest.mark.parametrize("state,message", [
     (lambda state, params: state[params[0]]["exp_avg_sq"], r"exp_avg\w* of parameter 0 and exp_avg\w* of parameter 0 share"),
     (lambda state, params: state[params[1]]["exp_avg"][:40].view(8, 5), "exp_avg of parameter [01] and exp_avg of parameter"),
