@@ -519,6 +519,19 @@ def test_misuse(make, message):
         make()
 
 
+@pytest.mark.parametrize("error,args", [
+    (KeyError("q"), ("parameter 0 of group 1 (layer.0), `heads`: q",)), (AssertionError(), ("parameter 0 of group 1 (layer.0), `heads`",)),
+    (OSError(2, "no file"), (2, "no file"))])
+def test_heads_that_raise(error, args):
+    """The error is the function's own, with the parameter's name, and the group is not there."""
+    def heads(name, shape):
+        raise error
+    optimizer = pt.Muon(of((3, 4)))
+    with pytest.raises(type(error)) as found:
+        optimizer.add_param_group({**of((4, 4))[0], "heads": heads})
+    assert found.value is error and error.args == args and len(optimizer.param_groups) == 1
+
+
 def test_refused_groups_are_not_added():
     optimizer = pt.Muon(parameters(shapes=[(3, 4)]))
     for group in ({"params": parameters(shapes=[(5,)])}, {"params": parameters(shapes=[(5, 5)]), "heads": 2},

@@ -444,7 +444,12 @@ def _slices(group: Dict[str, Any], shape: Tuple[int, ...], what: str, name: Opti
         if name is None:
             raise ValueError(f"{what} has no name, and `heads` is a function of names: give the optimizer "
                              "model.named_parameters()")
-        heads = heads(name, shape)
+        try:
+            heads = heads(name, shape)
+        except Exception as error:  # the caller's own, which says of which parameter
+            if len(error.args) < 2:
+                error.args = (": ".join([f"{what}, `heads`", *map(str, error.args)]),)
+            raise
     if heads is None or 0 in shape:
         return []
     if len(shape) == 3 and group.get("of_3d") == "batch":

@@ -262,7 +262,7 @@ class Stepped(torch.optim.Optimizer):
             try:
                 self._check(self.param_groups[-1])
                 self._check_parameters(len(self.param_groups) - 1)
-            except ValueError:
+            except Exception:  # a function among the settings may raise any
                 self.param_groups.pop()
                 raise
 
