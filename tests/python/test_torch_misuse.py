@@ -383,6 +383,30 @@ def test_half_a_state_dict(other):
     assert [float(s["step"]) for s in optimizer.state.values()] == [2.0, 2.0]
 
 
+def _own_rule(params, lr):
+    @ptxgen.rule(states={}, scalars={"lr": 0.1, "weight_decay": 0.0})
+    def plain(p, g, lr, weight_decay):
+        return p - lr * (g + weight_decay * p)
+    return pt.Optimizer(params, plain, lr=lr)
+
+
+@pytest.mark.parametrize("saved,loads,words", [
+    (torch.optim.SGD, pt.AdamW, "SGD, and that of AdamW or Adam is needed: betas: a pair of numbers"),
+    (torch.optim.RMSprop, pt.Lion, "RMSprop, and that of Lion is needed: betas: "),
+    (pt.Lion, pt.SGD, "Lion, and that of SGD is needed: momentum: "), (pt.Muon, pt.AdamW, "Muon, and that of AdamW or Adam is"),
+    (torch.optim.Adam, pt.Lion, "AdamW or Adam, and that of Lion is needed: parameter 0 of group 0: exp_avg_sq among its states"),
+    (torch.optim.Adagrad, pt.Muon, "Adagrad, and that of Muon is needed: "), (_own_rule, pt.SGD, "rule plain, and that of SGD is"),
+    (pt.Lion, _own_rule, "Lion, and that of rule plain is needed: "), (torch.optim.SparseAdam, pt.SGD, None)])
+def test_dicts_of_others(saved, loads, words):
+    """What they seem to be of is said before what is missing; nothing where it is not known."""
+    params = parameters(shapes=[(4, 4)])
+    of = saved(params, lr=0.1)
+    if saved is not torch.optim.SparseAdam:
+        run(of, params)
+    with pytest.raises(ValueError, match=f"^the dict seems to be of {words}" if words else "^momentum: a number is needed"):
+        loads(params, lr=0.1).load_state_dict(of.state_dict())
+
+
 def test_emulate(monkeypatch):
     """Without the emulator, and with one that does not have the process's memory."""
     def none():
