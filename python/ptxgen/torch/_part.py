@@ -28,8 +28,8 @@ from .reports import Rows
 
 _EPS = 1e-6  # torch adds it to the norm
 _MOVING = ("parameter", "gradient", "state", "absmax", "beside", "ema")  # what may move within a plan
-_data_ptr, _numel, _is_contiguous = Tensor.data_ptr, Tensor.numel, Tensor.is_contiguous
-_dtype, _layout, _on = map(operator.attrgetter, ("dtype", "layout", "device"))
+_data_ptr, _numel, _is_contiguous, _stride = Tensor.data_ptr, Tensor.numel, Tensor.is_contiguous, Tensor.stride
+_dtype, _layout, _on, _shape = map(operator.attrgetter, ("dtype", "layout", "device", "shape"))
 _STRIDED = {torch.strided}
 _SIZES = {dtype: torch.empty((), dtype=dtype).element_size() for dtype in _device.NAMES}
 TAKE_A_STEP = ("ptxgen: take a step with these gradients before the capture begins, after an accumulate() if it has "
@@ -486,11 +486,11 @@ class Part:
         return ()
 
     def _where(self, tensors: Sequence[Any]) -> Any:
-        """Which tensors these are, of which types, and where. None if some have no memory."""
+        """Which tensors these are, of which shapes and types, and where. None if some have no memory."""
         try:
-            which = identities.way(tensors) if self.stay else [(t.shape, t.stride()) for t in tensors]
+            which = identities.way(tensors) if self.stay else None
             return (which, set(map(_on, tensors)), set(map(_layout, tensors)), list(map(_dtype, tensors)),
-                    list(map(_data_ptr, tensors)))
+                    list(map(_shape, tensors)), list(map(_stride, tensors)), list(map(_data_ptr, tensors)))
         except RuntimeError:
             return None
 
