@@ -3,7 +3,8 @@
 """How far Muon's orthogonalized matrices are from the plain iteration in f64, and how far that iteration in bf16 is, as
 torch.optim.Muon has it: relative distances (Frobenius), five steps with Jordan's coefficients.
 
-    bench/muon_closeness.py BUILD [--sets N] [--seed N] [--most ROWSxCOLUMNS]
+    bench/muon_closeness.py BUILD [--shapes ROWSxCOLUMNS...] [--seed N]
+    bench/muon_closeness.py BUILD --sets N [--seed N] [--most ROWSxCOLUMNS]
     bench/muon_closeness.py BUILD --large ROWSxCOLUMNS...
 
 Without options: a table of kinds and shapes. With --sets: N sets of matrices of random kinds and shapes, each set
@@ -86,8 +87,8 @@ def compare(kinds, matrices):
     return rows
 
 
-def table(generator):
-    cases = [(kind, shape) for kind in KINDS + ALONE for shape in SHAPES]
+def table(generator, shapes):
+    cases = [(kind, shape) for kind in KINDS + ALONE for shape in shapes]
     rows = compare([kind for kind, _ in cases], [make(kind, shape, generator) for kind, shape in cases])
     for kind, shape, near, bf16, right in rows:
         print(f"{kind:16} {shape[0]:4} x {shape[1]:4}  ours {near:8.5f}  bf16 {bf16:8.5f}{'' if right else '  TOO FAR'}")
@@ -145,6 +146,7 @@ def large(rows, columns, seed, chunk=1 << 20):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("build")
+    parser.add_argument("--shapes", nargs="+", default=[f"{m}x{n}" for m, n in SHAPES], metavar="ROWSxCOLUMNS", help="of the table")
     parser.add_argument("--sets", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--most", default="140x200", help="the largest matrices of the sets")
@@ -157,7 +159,8 @@ def main():
         large(*map(int, shape.split("x")), args.seed)
     if args.large:
         return
-    rows = sets(args.sets, generator, [int(side) for side in args.most.split("x")]) if args.sets else table(generator)
+    shapes = [tuple(map(int, shape.split("x"))) for shape in args.shapes]
+    rows = sets(args.sets, generator, [int(side) for side in args.most.split("x")]) if args.sets else table(generator, shapes)
     sys.exit(0 if all(row[-1] for row in rows) else 1)
 
 
