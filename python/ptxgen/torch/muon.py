@@ -207,9 +207,9 @@ class Muon(Stepped):
             _check_whole(group)
         if not group["use_muon"]:
             return "adamw", bool(group.get("maximize")), False, False, bool(group.get("amsgrad"))
-        nesterov = bool(group["nesterov"]) and group["momentum"] != 0  # without momentum it changes nothing
-        return ("muon", False, nesterov, group["ns_steps"], group["ns_coefficients"],
-                group["adjust_lr_fn"], *(group.get(key) for key in _MATRICES))
+        nesterov = bool(group["nesterov"] and group["momentum"] != 0)  # without momentum it changes nothing
+        return ("muon", False, nesterov, group["ns_steps"], _as_it_is(group["ns_coefficients"]),
+                group["adjust_lr_fn"], *(_as_it_is(group.get(key)) for key in _MATRICES))
 
     def _of_rule(self, rule: Tuple[Any, ...]) -> Dict[str, Any]:
         if rule[0] != "muon":
@@ -329,6 +329,11 @@ def _take_names(group: Dict[str, Any]) -> None:
     if params and all(isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str) for one in params):
         group["param_names"] = [name for name, _ in params]
         group["params"] = [parameter for _, parameter in params]
+
+
+def _as_it_is(given: Any) -> Any:
+    """A setting that stays what it is, where a list may be changed in place."""
+    return tuple(tuple(one) if isinstance(one, list) else one for one in given) if isinstance(given, list) else given
 
 
 def _triples(given: Any, steps: int) -> Tuple[_Triple, ...]:
