@@ -210,10 +210,15 @@ def short(g):
     return g[:7].clone()
 
 
+def of_other_rows(g):
+    return g.reshape(3, 100)
+
+
 @pytest.mark.parametrize("change,message", [
     (sparse, r"parameter 1 \(b\) has a gradient that is sparse.*use torch.optim"),
     (wide, r"parameter 1 \(b\) has a gradient that is torch.float64"),
     (short, r"parameter 1 \(b\) of shape \(300,\).*gradient of shape \(7,\).*must agree"),
+    (of_other_rows, r"parameter 1 \(b\) of shape \(300,\).*gradient of shape \(3, 100\).*must agree"),
 ])
 def test_gradients(change, message):
     params = parameters(shapes=SHAPES)

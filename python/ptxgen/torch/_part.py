@@ -240,7 +240,7 @@ class Part:
         for item, gradient in zip(self.items, gradients):
             if gradient is not None:
                 _check_kind(item, local(gradient))
-        self.numels = list(map(_numel, self.locals))
+        self.numels, self.shapes = list(map(_numel, self.locals)), list(map(_shape, self.locals))
         self.empty = [k for k, n in enumerate(self.numels) if n == 0]
         self.specs = list(map(spec, self.parameters))
         self.sharded = any(one is not None for one in self.specs)
@@ -526,7 +526,7 @@ class Part:
                          for g, one, own in zip(gradients, map(spec, gradients), self.specs)]
             if (self.contiguous and set(map(type, parts)) <= {Tensor}
                     and self._on_device(parts) and list(map(_dtype, parts)) == self.dtypes
-                    and list(map(_numel, parts)) == self.numels and all(map(_is_contiguous, parts))):
+                    and list(map(_shape, parts)) == self.shapes and all(map(_is_contiguous, parts))):
                 addresses = list(map(_data_ptr, parts))
                 for k in self.empty:
                     addresses[k] = self.items[k].states["step"].data_ptr()
