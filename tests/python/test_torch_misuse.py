@@ -305,6 +305,15 @@ def test_shared_memory():
     assert not torch.equal(base, torch.ones(10, device=DEVICE))
 
 
+@pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate")
+def test_a_parameter_twice():
+    """As named_parameters(remove_duplicate=False) gives weights that are tied."""
+    params = one()
+    give(params, 0)
+    with pytest.raises(ValueError, match="parameter 1 is parameter 0 again: give the optimizer each one once, as model.param"):
+        pt.SGD(params * 2, lr=0.1).step()
+
+
 @pytest.mark.parametrize("of", [0, 1])
 def test_gradients_in_parameters(of):
     """A step would read what it has written."""

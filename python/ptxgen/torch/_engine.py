@@ -349,7 +349,8 @@ class Engine:
         seen: Dict[int, int] = {}
         for k, parameter in enumerate(params):
             if id(parameter) in seen:
-                raise ValueError(f"parameter {k} is parameter {seen[id(parameter)]} again")
+                raise ValueError(f"parameter {k} is parameter {seen[id(parameter)]} again: give the optimizer each one once, as "
+                                 "model.parameters() does")
             seen[id(parameter)] = k
             entry = owner.state.get(parameter)
             summed = id(parameter) in self._summed or id(parameter) in self._replayed
