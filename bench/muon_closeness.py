@@ -3,7 +3,7 @@
 """How far Muon's orthogonalized matrices are from the plain iteration in f64, and how far that iteration in bf16 is, as
 torch.optim.Muon has it: relative distances (Frobenius), five steps with Jordan's coefficients.
 
-    bench/muon_closeness.py BUILD [--shapes ROWSxCOLUMNS...]
+    bench/muon_closeness.py BUILD [--shapes ROWSxCOLUMNS...] [--seed N]
     bench/muon_closeness.py BUILD --sets N [--seed N] [--most ROWSxCOLUMNS]
     bench/muon_closeness.py BUILD --large ROWSxCOLUMNS...
 

@@ -17,7 +17,6 @@ PTXGEN_BEGIN
 /// holds the address of its TensorImpl. Those that return int32_t return 0, or an error.
 struct ptx_torch_functions {
     int32_t (*get_data_ptr)(const void *tensor, void **data);      ///< aoti_torch_get_data_ptr
-    int32_t (*get_numel)(const void *tensor, int64_t *numel);      ///< aoti_torch_get_numel
     int32_t (*get_dtype)(const void *tensor, int32_t *dtype);      ///< aoti_torch_get_dtype
     int32_t (*get_layout)(const void *tensor, int32_t *layout);    ///< aoti_torch_get_layout
     int32_t (*get_device_type)(const void *tensor, int32_t *type); ///< aoti_torch_get_device_type
@@ -55,13 +54,14 @@ struct ptx_torch_tensor {
     const void *impl;          ///< its TensorImpl
     CUdeviceptr data;          ///< of its elements
     int64_t numel;             ///< their number
+    int64_t dim;               ///< how many dimensions it has
+    const int64_t *shape;      ///< their sizes, and then their strides; must stay
     CUdeviceptr instead;       ///< the address to give for a gradient without elements
     int32_t dtype;             ///< of the parameter, as get_dtype() says it
     int32_t gradient_dtype;    ///< of the gradient
     int32_t layout;            ///< of both, as get_layout() says it
     int32_t device_type;    ///< of both, as get_device_type() says it: where the caller's plan is
     int32_t device_index;   ///< of both, as get_device_index() says it
-    bool contiguous;        ///< whether a gradient must be, too
     const char *whole;      ///< the DTensor's object, which must stay; NULL if it is none
     const void *whole_impl; ///< the DTensor's TensorImpl
     const void *part;       ///< its _local_tensor
@@ -72,8 +72,8 @@ struct ptx_torch_tensor {
 typedef enum ptx_torch_found {
     PTX_TORCH_FOUND_SAME,    ///< parameters and gradients are where they were
     PTX_TORCH_FOUND_MOVED,   ///< gradients moved, came or went
-    PTX_TORCH_FOUND_CHANGED, ///< a parameter has another TensorImpl, part, memory, size, type,
-                             ///< layout or device
+    PTX_TORCH_FOUND_CHANGED, ///< a parameter has another TensorImpl, part, memory, shape, stride,
+                             ///< type, layout or device
     PTX_TORCH_FOUND_UNUSUAL, ///< a gradient has another class, spec, type, layout, device, shape or
                              ///< stride than expected, or PyTorch could not tell
 } ptx_torch_found;
@@ -81,10 +81,10 @@ typedef enum ptx_torch_found {
 /// Looks at `count` parameters, in order, and at their gradients. known: the addresses of the
 /// gradients as they were, 0 where one was missing; now: gets those of now, and *first and *moved
 /// the range of tensors in which the two differ. A parameter and its gradient must have
-/// the device, layout and types that the caller names; the gradient its parameter's sizes and, in
-/// dimensions of more than one element, strides. The gradient of a DTensor must be one, with the
-/// same object as spec. layout: may be NULL if no tensor has a `whole`. What is where it was is on
-/// the device where it was.
+/// the device, layout, types and sizes that the caller names, and, in dimensions of more than one
+/// element, the strides. The gradient of a DTensor must be one, with the same object as spec.
+/// layout: may be NULL if no tensor has a `whole`. What is where it was is on the device where it
+/// was.
 ///
 /// For CHANGED and UNUSUAL *first is the tensor, and `now` has no meaning. No function is called of
 /// a parameter that has another TensorImpl. May be called from any thread while no other changes

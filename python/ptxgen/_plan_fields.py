@@ -109,7 +109,7 @@ def fits(row: Any, field: str, what: str, info: ArrayInfo, types: OwnTypes = ())
         why = f"ema_dtype is {dtype}"
     elif field == "fp8_transposed_scale_inv" or field == "fp8_scale_inv" and row.fp8_blocks:
         dtype, why = "f32", f"{field} is f32"
-        if row.fp8_blocks and row.fp8_columns:
+        if row.fp8_blocks and row.fp8_columns and row.count % row.fp8_columns == 0:
             count = _blocks(row, field == "fp8_transposed_scale_inv")
             needs = f"the matrix has {count} block{'s' if count > 1 else ''}"
         else:

@@ -24,24 +24,20 @@ static bool is_on_device(const struct ptx_torch_functions *f, const void *some,
            !f->get_device_index(some, &index) && index == tensor->device_index;
 }
 
-// Whether the elements of the gradient are at the places of the parameter's, from its first one on.
-static bool same_shape(const struct ptx_torch_functions *f, const void *gradient,
-                       const struct ptx_torch_tensor *tensor)
+// Whether it has the sizes and strides that the caller's plan has; a stride of a dimension of one
+// element says nothing.
+static bool has_shape(const struct ptx_torch_functions *f, const void *some,
+                      const struct ptx_torch_tensor *tensor)
 {
-    int64_t dim = 0, dims = 0, *sizes = NULL, *others = NULL, *strides = NULL, *steps = NULL;
-    int64_t contiguous = 1;
+    const int64_t *const sizes = tensor->shape, *const strides = sizes + tensor->dim;
+    int64_t dim = 0, *found = NULL, *steps = NULL;
 
-    if (f->get_dim(gradient, &dim) || f->get_dim(tensor->tensor, &dims) || dim != dims ||
-        f->get_sizes(gradient, &sizes) || f->get_sizes(tensor->tensor, &others) ||
-        f->get_strides(gradient, &strides) || f->get_strides(tensor->tensor, &steps))
+    if (f->get_dim(some, &dim) || dim != tensor->dim || f->get_sizes(some, &found) ||
+        f->get_strides(some, &steps))
         return false;
-    for (int64_t k = dim - 1; k >= 0; k--) {
-        if (sizes[k] != others[k] || (sizes[k] > 1 && strides[k] != steps[k]))
+    for (int64_t k = 0; k < dim; k++)
+        if (found[k] != sizes[k] || (sizes[k] > 1 && steps[k] != strides[k]))
             return false;
-        if (tensor->contiguous && tensor->numel && sizes[k] > 1 && strides[k] != contiguous)
-            return false;
-        contiguous *= sizes[k];
-    }
     return true;
 }
 
@@ -92,7 +88,7 @@ static bool look_at_gradient(const struct ptx_torch_functions *f, const struct p
     if (pointer_at(gradient, 0) == pointer_at(f->undefined, 0))
         return true;
     if (!is_as_planned(f, gradient, tensor->gradient_dtype, tensor) ||
-        !same_shape(f, gradient, tensor) || f->get_data_ptr(gradient, &data))
+        !has_shape(f, gradient, tensor) || f->get_data_ptr(gradient, &data))
         return false;
     *address = tensor->numel ? (uintptr_t)data : tensor->instead;
     if (!data && tensor->numel)
@@ -107,7 +103,6 @@ static bool is_there(const struct ptx_torch_functions *f, const struct ptx_torch
 {
     const char *const whole = tensor->whole;
     void *data = NULL;
-    int64_t numel = 0;
 
     if (whole && (pointer_at(whole, at->type) != at->dtensor ||
                   pointer_at(whole, at->part) != tensor->part ||
@@ -117,7 +112,7 @@ static bool is_there(const struct ptx_torch_functions *f, const struct ptx_torch
            is_as_planned(f, tensor->tensor, tensor->dtype, tensor) &&
            !f->get_data_ptr(tensor->tensor, &data) && (uintptr_t)data == tensor->data &&
            (data || is_on_device(f, tensor->tensor, tensor)) &&
-           !f->get_numel(tensor->tensor, &numel) && numel == tensor->numel;
+           has_shape(f, tensor->tensor, tensor);
 }
 
 // PyTorch's objects are all over memory. Each step of the loop below asks for what later steps

@@ -22,6 +22,7 @@ static float memory[3 * COUNT][8];
 static const struct impl *broken; // the tensor of which nothing can be told
 static const void *objects[COUNT];
 static struct ptx_torch_tensor tensors[COUNT];
+static int64_t shapes[COUNT][4]; // sizes and strides
 static CUdeviceptr known[COUNT], now[COUNT];
 static size_t first, moved;
 
@@ -39,14 +40,6 @@ static int32_t get_data_ptr(const void *tensor, void **data)
     *data = of(tensor)->data;
     assert_int_equal(of(tensor)->layout, STRIDED); // PyTorch prints an error
     return of(tensor) == broken;
-}
-
-static int32_t get_numel(const void *tensor, int64_t *numel)
-{
-    *numel = 1;
-    for (int k = 0; k < of(tensor)->dim; k++)
-        *numel *= of(tensor)->sizes[k];
-    return 0;
 }
 
 #define GETTER(name, type, field)                                                                  \
@@ -102,7 +95,6 @@ static int32_t assign(const void *from, void *to)
 
 static const struct ptx_torch_functions functions = {
     .get_data_ptr = get_data_ptr,
-    .get_numel = get_numel,
     .get_dtype = get_dtype,
     .get_layout = get_layout,
     .get_device_type = get_device_type,
@@ -136,11 +128,15 @@ static int set_up(void **state)
         gradients[k].dtype = 15;
         others[k].dtype = 15;
         objects[k] = &parameters[k];
+        memcpy(shapes[k], parameters[k].sizes, sizeof parameters[k].sizes);
+        memcpy(shapes[k] + 2, parameters[k].strides, sizeof parameters[k].strides);
         tensors[k] = (struct ptx_torch_tensor) {
             .tensor = &objects[k],
             .impl = &parameters[k],
             .data = (uintptr_t)memory[k],
             .numel = 2 * k,
+            .dim = 2,
+            .shape = shapes[k],
             .instead = 8,
             .dtype = 6,
             .gradient_dtype = 15,
@@ -215,6 +211,13 @@ TEST_WITH(test_changed, set_up, NULL)
     parameters[1].sizes[0] = 3; // p.resize_()
     assert_int_equal(look(), PTX_TORCH_FOUND_CHANGED);
     assert_int_equal(first, 1);
+    set_up(NULL);
+    for (int both = 0; both < 2; both++) { // p.data = p.data.view(), then its gradient, too
+        struct impl *const one = both ? &gradients[3] : &parameters[3];
+        one->sizes[0] = 2;
+        one->sizes[1] = one->strides[0] = 3;
+        assert_int_equal(look(), PTX_TORCH_FOUND_CHANGED);
+    }
     set_up(NULL);
     broken = &parameters[1];
     assert_int_equal(look(), PTX_TORCH_FOUND_CHANGED);
@@ -292,11 +295,15 @@ TEST_WITH(test_strides, set_up, NULL)
 {
     gradients[1].strides[0] = 77;
     assert_int_equal(look(), PTX_TORCH_FOUND_SAME);
-    for (int k = 0; k < 2; k++) { // both transposed
-        struct impl *const one = k ? &gradients[3] : &parameters[3];
-        one->strides[0] = 1;
-        one->strides[1] = 3;
-        assert_int_equal(look(), k ? PTX_TORCH_FOUND_SAME : PTX_TORCH_FOUND_UNUSUAL);
+    for (int k = 0; k < 3; k++) { // the parameter transposed; as it is known; its gradient, too
+        int64_t *const strides = k == 0   ? parameters[3].strides
+                                 : k == 1 ? shapes[3] + 2
+                                          : gradients[3].strides;
+        strides[0] = 1;
+        strides[1] = 3;
+        assert_int_equal(look(), k == 0   ? PTX_TORCH_FOUND_CHANGED
+                                 : k == 1 ? PTX_TORCH_FOUND_UNUSUAL
+                                          : PTX_TORCH_FOUND_SAME);
     }
 }
 
@@ -422,22 +429,6 @@ TEST_WITH(test_unusual_gradients_of_dtensors, set_up, NULL)
         }
         assert_int_equal(look_at_dtensors(), PTX_TORCH_FOUND_UNUSUAL);
         assert_int_equal(first, 2);
-    }
-}
-
-// Both transposed: usual, but where gradients must be contiguous.
-TEST_WITH(test_contiguous, set_up, NULL)
-{
-    for (int k = 0; k < COUNT; k++)
-        tensors[k].contiguous = true;
-    assert_int_equal(look(), PTX_TORCH_FOUND_SAME);
-    for (int k = 2; k >= 0; k -= 2) { // without elements, any strides are
-        set_up(NULL);
-        parameters[k].strides[0] = gradients[k].strides[0] = 1;
-        parameters[k].strides[1] = gradients[k].strides[1] = 2;
-        assert_int_equal(look(), PTX_TORCH_FOUND_SAME);
-        tensors[k].contiguous = true;
-        assert_int_equal(look(), k ? PTX_TORCH_FOUND_UNUSUAL : PTX_TORCH_FOUND_SAME);
     }
 }
 

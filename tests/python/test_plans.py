@@ -283,6 +283,7 @@ def test_blocks(gpu, stream):
     for changed, words in (({"fp8_scale_inv": gpu.zeros(3)}, "fp8_scale_inv: 3 elements, and the matrix has 2 blocks"),
                            ({"fp8_transposed_scale_inv": gpu.zeros(2)}, "the matrix has 3 blocks"),
                            ({"fp8_columns": 0}, "fp8_columns is 0, and the tensor has 6 elements"),
+                           ({"fp8_columns": 4}, "fp8_columns is 4, and the tensor has 6 elements, which is no multiple"),
                            ({"fp8_blocks": "none", "fp8_scaling": "te", "fp8_scale": one, "fp8_scale_inv": gpu.zeros(1)},
                             "fp8_transposed_scale_inv is given, and fp8_blocks is not"),
                            ({"fp8_scale": gpu.zeros(1)}, "fp8_scale is given, and so is fp8_blocks")):

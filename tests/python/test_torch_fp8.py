@@ -74,7 +74,7 @@ def test_codes_have_the_scale_of_the_steps_before(cls, dtype, state_dtype, fmt):
 @needs_float8
 @pytest.mark.parametrize("becomes", [
     lambda p: torch.randn(300, 5, 3, 3, device=DEVICE), lambda p: p.reshape(7, 6, 2, 3),
-    lambda p: p.contiguous(memory_format=torch.channels_last)])
+    lambda p: p.contiguous(memory_format=torch.channels_last), lambda p: p.transpose(2, 3)])
 @pytest.mark.parametrize("call", ["cast", "step", "load"])
 def test_codes_follow_other_layouts(becomes, call):
     p = torch.nn.Parameter(torch.randn(6, 7, 2, 3, device=DEVICE))

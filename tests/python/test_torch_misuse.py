@@ -210,10 +210,15 @@ def short(g):
     return g[:7].clone()
 
 
+def of_other_rows(g):
+    return g.reshape(3, 100)
+
+
 @pytest.mark.parametrize("change,message", [
     (sparse, r"parameter 1 \(b\) has a gradient that is sparse.*use torch.optim"),
     (wide, r"parameter 1 \(b\) has a gradient that is torch.float64"),
     (short, r"parameter 1 \(b\) of shape \(300,\).*gradient of shape \(7,\).*must agree"),
+    (of_other_rows, r"parameter 1 \(b\) of shape \(300,\).*gradient of shape \(3, 100\).*must agree"),
 ])
 def test_gradients(change, message):
     params = parameters(shapes=SHAPES)
@@ -300,6 +305,27 @@ def test_shared_memory():
     assert not torch.equal(base, torch.ones(10, device=DEVICE))
 
 
+@pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate")
+def test_a_parameter_twice():
+    """As named_parameters(remove_duplicate=False) gives weights that are tied."""
+    params = one()
+    give(params, 0)
+    with pytest.raises(ValueError, match="parameter 1 is parameter 0 again: give the optimizer each one once, as model.param"):
+        pt.SGD(params * 2, lr=0.1).step()
+
+
+@pytest.mark.parametrize("of", [0, 1])
+def test_gradients_in_parameters(of):
+    """A step would read what it has written."""
+    params = parameters(shapes=SHAPES[:1] * 2)
+    before = [p.detach().clone() for p in params]
+    give(params, 0)
+    params[0].grad = params[of].data
+    with pytest.raises(ValueError, match=f"parameter {of} and grad of parameter 0 share memory: give the gradient memory"):
+        pt.AdamW(params, lr=1e-2).step()
+    assert same(params, before)
+
+
 @pytest.mark.parametrize("state,message", [
     (lambda state, params: state[params[0]]["exp_avg_sq"], r"exp_avg\w* of parameter 0 and exp_avg\w* of parameter 0 share"),
     (lambda state, params: state[params[1]]["exp_avg"][:40].view(8, 5), "exp_avg of parameter [01] and exp_avg of parameter"),
@@ -369,6 +395,30 @@ def test_half_a_state_dict(other):
         assert all(torch.equal(optimizer.state[p][k], v) for k, v in before[p].items())
     optimizer.step()
     assert [float(s["step"]) for s in optimizer.state.values()] == [2.0, 2.0]
+
+
+def _own_rule(params, lr):
+    @ptxgen.rule(states={}, scalars={"lr": 0.1, "weight_decay": 0.0})
+    def plain(p, g, lr, weight_decay):
+        return p - lr * (g + weight_decay * p)
+    return pt.Optimizer(params, plain, lr=lr)
+
+
+@pytest.mark.parametrize("saved,loads,words", [
+    (torch.optim.SGD, pt.AdamW, "SGD, and that of AdamW or Adam is needed: betas: a pair of numbers"),
+    (torch.optim.RMSprop, pt.Lion, "RMSprop, and that of Lion is needed: betas: "),
+    (pt.Lion, pt.SGD, "Lion, and that of SGD is needed: momentum: "), (pt.Muon, pt.AdamW, "Muon, and that of AdamW or Adam is"),
+    (torch.optim.Adam, pt.Lion, "AdamW or Adam, and that of Lion is needed: parameter 0 of group 0: exp_avg_sq among its states"),
+    (torch.optim.Adagrad, pt.Muon, "Adagrad, and that of Muon is needed: "), (_own_rule, pt.SGD, "rule plain, and that of SGD is"),
+    (pt.Lion, _own_rule, "Lion, and that of rule plain is needed: "), (torch.optim.SparseAdam, pt.SGD, None)])
+def test_dicts_of_others(saved, loads, words):
+    """What they seem to be of is said before what is missing; nothing where it is not known."""
+    params = parameters(shapes=[(4, 4)])
+    of = saved(params, lr=0.1)
+    if saved is not torch.optim.SparseAdam:
+        run(of, params)
+    with pytest.raises(ValueError, match=f"^the dict seems to be of {words}" if words else "^momentum: a number is needed"):
+        loads(params, lr=0.1).load_state_dict(of.state_dict())
 
 
 def test_emulate(monkeypatch):

@@ -312,6 +312,32 @@ def test_rate_on_the_device():
     assert same(params, twins)
 
 
+@pytest.mark.parametrize("key,given,at,value", [
+    ("heads", [(0, 4), (4, 4)], slice(None), [(0, 2), (2, 6)]), ("heads", [[0, 4], [4, 4]], slice(None), [[0, 6], [6, 2]]),
+    ("ns_coefficients", list(JORDAN), 0, 3.0), ("ns_coefficients", [list(JORDAN)] * 5, 4, [3.0, -4.0, 2.0])])
+def test_lists_that_change_in_place(key, given, at, value):
+    """As if they were set anew."""
+    made = []
+    for way in ("in place", "anew", "not"):
+        params = parameters(shapes=[(8, 5)])
+        optimizer = pt.Muon(params, **{key: copy.deepcopy(given)})
+        run(optimizer, params)
+        if way == "anew":
+            optimizer.param_groups[0][key] = copy.deepcopy(given)
+        if way != "not":
+            optimizer.param_groups[0][key][at] = value
+        run(optimizer, params)
+        made.append(params)
+    assert same(made[0], made[1]) and not same(made[0], made[2])
+
+
+def test_a_momentum_that_is_no_number_of_python():
+    params, twins = parameters(shapes=[(8, 5)]), parameters(shapes=[(8, 5)])
+    run(pt.Muon(params, momentum=torch.tensor(0.5)), params)
+    run(pt.Muon(twins, momentum=0.5), twins)
+    assert same(params, twins)
+
+
 # ---- states
 
 
@@ -517,6 +543,19 @@ def of(*shapes, **settings):
 def test_misuse(make, message):
     with pytest.raises((TypeError, ValueError), match=message):
         make()
+
+
+@pytest.mark.parametrize("error,args", [
+    (KeyError("q"), ("parameter 0 of group 1 (layer.0), `heads`: q",)), (AssertionError(), ("parameter 0 of group 1 (layer.0), `heads`",)),
+    (OSError(2, "no file"), (2, "no file"))])
+def test_heads_that_raise(error, args):
+    """The error is the function's own, with the parameter's name, and the group is not there."""
+    def heads(name, shape):
+        raise error
+    optimizer = pt.Muon(of((3, 4)))
+    with pytest.raises(type(error)) as found:
+        optimizer.add_param_group({**of((4, 4))[0], "heads": heads})
+    assert found.value is error and error.args == args and len(optimizer.param_groups) == 1
 
 
 def test_refused_groups_are_not_added():

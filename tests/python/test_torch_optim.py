@@ -335,6 +335,17 @@ def test_tied_weights():
     assert distance(model.parameters(), other.parameters()) < 5e-6
 
 
+@pytest.mark.parametrize("cls", [pt.AdamW, pt.Adam, pt.SGD, pt.Lion, pt.Muon])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_infinite_weights(cls, weight_decay):
+    """They become NaN, and no other weight does."""
+    params = parameters(shapes=[(3, 4)])
+    with torch.no_grad():
+        params[0][1, 2] = -math.inf
+    run(cls(params, lr=1e-2, weight_decay=weight_decay), params)
+    assert params[0].isnan().nonzero().tolist() == [[1, 2]] and int(params[0].isfinite().sum()) == 11
+
+
 def test_layouts():
     """Channels last, and a gradient that is laid out otherwise."""
     a, b = [torch.nn.Parameter(torch.linspace(-1, 1, 2 * 3 * 4 * 5).reshape(2, 3, 4, 5).to(

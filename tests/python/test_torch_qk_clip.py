@@ -193,6 +193,12 @@ def test_misuse():
         give(params, 1)
         with pytest.raises(ValueError, match="the factors of a parameter of shape .24, 10. and parameter [03] share memory: give the"):
             optimizer.step()
+    optimizer = pt.SGD(params, lr=0.1, qk_clip=pt.QKClip(params[0], ones))
+    run(optimizer, params)
+    params[0].data = params[0].data.reshape(12, 20)
+    give(params, 1)
+    with pytest.raises(ValueError, match=r"parameter 0 is of shape \(12, 20\), and its factors of qk_clip are for \(24, 10\)"):
+        optimizer.step()
     turned = torch.nn.Parameter(torch.randn(10, 24, device=DEVICE).t())
     optimizer = pt.AdamW([turned], qk_clip=pt.QKClip(turned, ones))
     turned.grad = torch.ones_like(turned)

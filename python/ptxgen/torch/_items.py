@@ -44,8 +44,8 @@ def _place(what: str, name: str, tensor: Tensor) -> _Place:
 
 
 def check_apart(items: Sequence[Any], gradients: Sequence[Any]) -> None:
-    """Whether no two parameters and states share memory, in which the later step would be lost, nor states with
-    gradients, which are read. Gradients may be parameters, and one another."""
+    """Whether no two parameters and states share memory, in which the later step would be lost, nor one of them with
+    a gradient, which is read. Gradients may be one another."""
     places = [_place(item.what, name, one) for item in items
               for name, one in [("", item.local), *((name, local(item.states[name])) for name in item.stored()[1:])]
               if one.numel()]
@@ -53,8 +53,7 @@ def check_apart(items: Sequence[Any], gradients: Sequence[Any]) -> None:
     for one, beside in zip(places, places[1:]):
         if one[0] == beside[0] and beside[1] < one[2]:
             raise _share(one, beside)
-    states = [one for one in places if one[4]]
-    begins = [one[:2] for one in states]
+    begins = [one[:2] for one in places]
     for item, gradient in zip(items, gradients):
         given = local(gradient) if isinstance(gradient, Tensor) else None
         if given is None or given.layout is not torch.strided or not given.numel():
@@ -63,8 +62,8 @@ def check_apart(items: Sequence[Any], gradients: Sequence[Any]) -> None:
             continue
         place = _place(item.what, "grad", given)
         k = bisect_left(begins, (place[0], place[2]))  # those before it begin before the gradient ends
-        if k and states[k - 1][0] == place[0] and states[k - 1][2] > place[1]:
-            raise _share(states[k - 1], place)
+        if k and places[k - 1][0] == place[0] and places[k - 1][2] > place[1]:
+            raise _share(places[k - 1], place)
 
 
 def _share(one: _Place, other: _Place) -> ValueError:
@@ -72,8 +71,9 @@ def _share(one: _Place, other: _Place) -> ValueError:
     if not name and not beside:
         return ValueError(f"{what} and {second} share memory: give the optimizer one of them, or the tensor of which "
                           "both are views")
+    each = "the gradient" if not name and beside == "grad" else "each state"
     return ValueError(f"{name and name + ' of '}{what} and {beside and beside + ' of '}{second} share memory: give "
-                      "each state memory of its own, such as a clone()")
+                      f"{each} memory of its own, such as a clone()")
 
 
 def is_dense(tensor: Tensor) -> bool:

@@ -28,8 +28,8 @@ from .reports import Rows
 
 _EPS = 1e-6  # torch adds it to the norm
 _MOVING = ("parameter", "gradient", "state", "absmax", "beside", "ema")  # what may move within a plan
-_data_ptr, _numel, _is_contiguous = Tensor.data_ptr, Tensor.numel, Tensor.is_contiguous
-_dtype, _layout, _on = map(operator.attrgetter, ("dtype", "layout", "device"))
+_data_ptr, _numel, _is_contiguous, _stride = Tensor.data_ptr, Tensor.numel, Tensor.is_contiguous, Tensor.stride
+_dtype, _layout, _on, _shape = map(operator.attrgetter, ("dtype", "layout", "device", "shape"))
 _STRIDED = {torch.strided}
 _SIZES = {dtype: torch.empty((), dtype=dtype).element_size() for dtype in _device.NAMES}
 TAKE_A_STEP = ("ptxgen: take a step with these gradients before the capture begins, after an accumulate() if it has "
@@ -240,7 +240,7 @@ class Part:
         for item, gradient in zip(self.items, gradients):
             if gradient is not None:
                 _check_kind(item, local(gradient))
-        self.numels = list(map(_numel, self.locals))
+        self.numels, self.shapes = list(map(_numel, self.locals)), list(map(_shape, self.locals))
         self.empty = [k for k, n in enumerate(self.numels) if n == 0]
         self.specs = list(map(spec, self.parameters))
         self.sharded = any(one is not None for one in self.specs)
@@ -486,11 +486,11 @@ class Part:
         return ()
 
     def _where(self, tensors: Sequence[Any]) -> Any:
-        """Which tensors these are, of which types, and where. None if some have no memory."""
+        """Which tensors these are, of which shapes and types, and where. None if some have no memory."""
         try:
-            which = identities.way(tensors) if self.stay else [(t.shape, t.stride()) for t in tensors]
+            which = identities.way(tensors) if self.stay else None
             return (which, set(map(_on, tensors)), set(map(_layout, tensors)), list(map(_dtype, tensors)),
-                    list(map(_data_ptr, tensors)))
+                    list(map(_shape, tensors)), list(map(_stride, tensors)), list(map(_data_ptr, tensors)))
         except RuntimeError:
             return None
 
@@ -526,7 +526,7 @@ class Part:
                          for g, one, own in zip(gradients, map(spec, gradients), self.specs)]
             if (self.contiguous and set(map(type, parts)) <= {Tensor}
                     and self._on_device(parts) and list(map(_dtype, parts)) == self.dtypes
-                    and list(map(_numel, parts)) == self.numels and all(map(_is_contiguous, parts))):
+                    and list(map(_shape, parts)) == self.shapes and all(map(_is_contiguous, parts))):
                 addresses = list(map(_data_ptr, parts))
                 for k in self.empty:
                     addresses[k] = self.items[k].states["step"].data_ptr()

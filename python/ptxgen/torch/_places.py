@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterable, Iterator, List, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from torch import Tensor
 
@@ -60,6 +60,36 @@ def check_has(owner: Any, state_dict: Dict[str, Any]) -> None:
         if state_dict.get(key) and getattr(owner, key) is None:
             raise ValueError(f"state_dict: it has the state of {key}, and the optimizer has no {key} and would ignore it. "
                              f"Give the optimizer {key}=, or take {key!r} out of the dict")
+
+
+# The key of groups by which an optimizer is known.
+_KINDS = {"use_muon": "Muon", "ns_steps": "Muon", "amsgrad": "AdamW or Adam", "dampening": "SGD", "momentum_decay": "NAdam",
+          "centered": "RMSprop", "lr_decay": "Adagrad", "rho": "Adadelta", "lambd": "ASGD", "beta2_decay": "Adafactor",
+          "etas": "Rprop", "history_size": "LBFGS"}
+
+
+def _kind_of(state_dict: Dict[str, Any]) -> Optional[str]:
+    """Which optimizer a dict seems to be of, or its groups; None: not known."""
+    group = next(iter(state_dict.get("param_groups") or ()), None)
+    if not isinstance(group, dict):
+        return None
+    if "rule" in group:
+        return "rule " + str(group["rule"]).split(",")[0]
+    of_lion = "Lion" if "betas" in group and "eps" not in group else None
+    return next((kind for key, kind in _KINDS.items() if key in group), of_lion)
+
+
+@contextlib.contextmanager
+def of_kind(state_dict: Dict[str, Any], own: List[Dict[str, Any]]) -> Iterator[None]:
+    """Names the optimizer that a refused dict seems to be of, where it is not that of the groups, and nothing says so."""
+    try:
+        yield
+    except (KeyError, ValueError) as error:
+        theirs, ours = _kind_of(state_dict), _kind_of({"param_groups": own})
+        if theirs is None or ours is None or theirs == ours or str(error.args[0]).startswith("the dict is of"):
+            raise
+        kind = KeyError if isinstance(error, KeyError) else ValueError
+        raise kind(f"the dict seems to be of {theirs}, and that of {ours} is needed: {error.args[0]}") from None
 
 
 @contextlib.contextmanager

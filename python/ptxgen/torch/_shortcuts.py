@@ -283,7 +283,7 @@ _FUNCTIONS = {
     "mutable_grad": "_ZN3c1010TensorImpl12mutable_gradEv",
     "assign": "aoti_torch_assign_tensors",
     **{name: "aoti_torch_" + name for name in (
-        "get_data_ptr", "get_numel", "get_dtype", "get_layout", "get_device_type", "get_device_index",
+        "get_data_ptr", "get_dtype", "get_layout", "get_device_type", "get_device_index",
         "get_dim", "get_sizes", "get_strides", "is_defined")},
 }
 _TYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
@@ -355,22 +355,21 @@ def _place(things: Sequence[int], words: Sequence[int], size: int) -> int:
 class Watch:
     """A look at parameters and their gradients, all of them on the device; dtypes: of the gradients;
     specs: of gradients that are DTensors, as those of their parameters. `instead`: addresses for
-    gradients without elements. `contiguous`: gradients must be. The caller keeps the parameters as long
-    as it uses the watch."""
+    gradients without elements. The caller keeps the parameters as long as it uses the watch."""
 
     def __init__(self, functions: _Torch, parameters: Sequence[Tensor], device: torch.device,
-                 dtypes: Sequence[torch.dtype], instead: Sequence[int], specs: Sequence[Any],
-                 contiguous: bool) -> None:
+                 dtypes: Sequence[torch.dtype], instead: Sequence[int], specs: Sequence[Any]) -> None:
         self._functions, self._specs = functions, list(specs)
         self._rows = (_c.ptx_torch_tensor * len(parameters))()
-        for row, p, dtype, address, spec in zip(self._rows, parameters, dtypes, instead, specs):
+        self._shapes = [array("q", (*here.shape, *here.stride())) for here in map(local, parameters)]
+        for row, p, dtype, address, spec, shape in zip(self._rows, parameters, dtypes, instead, specs, self._shapes):
             here = local(p)
             row.tensor, row.impl = functions.at(here), here._cdata
             row.data, row.numel, row.instead = here.data_ptr(), here.numel(), address
+            row.dim, row.shape = here.dim(), shape.buffer_info()[0]
             row.dtype, row.gradient_dtype = functions.codes[here.dtype], functions.codes[dtype]
             row.layout, row.device_type = functions.strided, functions.places[device.type]
             row.device_index = -1 if device.index is None else device.index
-            row.contiguous = contiguous
             if here is not p:
                 row.whole, row.whole_impl, row.part, row.spec = id(p), p._cdata, id(here), id(spec)
         dtensors = [p for p in parameters if isinstance(p, DTensor)]
@@ -478,7 +477,7 @@ def _tells_the_truth(functions: _Torch) -> bool:
     """Whether torch's functions say what its tensors say."""
     plain, other, empty = (Parameter(torch.zeros(n, 3, **_PLACE)) for n in (2, 4, 0))
     params, expected = [plain, other, empty], [0, 0, 0]
-    watch = Watch(functions, params, plain.device, [torch.float32] * 3, [0, 0, 8], [None] * 3, False)
+    watch = Watch(functions, params, plain.device, [torch.float32] * 3, [0, 0, 8], [None] * 3)
     known, now = (ctypes.c_uint64 * 3)(), (ctypes.c_uint64 * 3)()
 
     def found(what: int) -> bool:
@@ -503,7 +502,7 @@ def _tells_the_truth(functions: _Torch) -> bool:
     for dtype in _TYPES:
         half = Parameter(torch.zeros(2, dtype=dtype, device="cpu"))
         half.grad = torch.zeros_like(half)
-        one = Watch(functions, [half], half.device, [dtype], [0], [None], True)
+        one = Watch(functions, [half], half.device, [dtype], [0], [None])
         sound = sound and one.look(known, now) == MOVED and now[0] == half.grad.data_ptr()
     # The object of a gradient that Python let go of.
     mark = other.grad = torch.ones(4, 3, **_PLACE).as_subclass(_Marked)
@@ -529,7 +528,7 @@ def watch(parameters: Sequence[Any], device: torch.device, dtypes: Sequence[torc
           instead: Sequence[int], specs: Optional[Sequence[Any]] = None,
           contiguous: bool = False) -> Optional[Watch]:
     """A watch over the parameters; None if they must be asked one by one. specs: what the gradients
-    have; left out: what the parameters have."""
+    have; left out: what the parameters have. contiguous: they must be, and so their gradients."""
     functions = _functions.way()
     if functions is None or not all(
             type(p) in (Tensor, Parameter, DTensor) and type(here) in (Tensor, Parameter)
@@ -544,6 +543,6 @@ def watch(parameters: Sequence[Any], device: torch.device, dtypes: Sequence[torc
     elif [one is None for one in specs] != [one is None for one in own]:
         return None
     try:
-        return Watch(functions, parameters, device, dtypes, instead, specs, contiguous)
+        return Watch(functions, parameters, device, dtypes, instead, specs)
     except (AttributeError, StopIteration):  # another torch's DTensors
         return None

@@ -207,9 +207,9 @@ class Muon(Stepped):
             _check_whole(group)
         if not group["use_muon"]:
             return "adamw", bool(group.get("maximize")), False, False, bool(group.get("amsgrad"))
-        nesterov = bool(group["nesterov"]) and group["momentum"] != 0  # without momentum it changes nothing
-        return ("muon", False, nesterov, group["ns_steps"], group["ns_coefficients"],
-                group["adjust_lr_fn"], *(group.get(key) for key in _MATRICES))
+        nesterov = bool(group["nesterov"] and group["momentum"] != 0)  # without momentum it changes nothing
+        return ("muon", False, nesterov, group["ns_steps"], _as_it_is(group["ns_coefficients"]),
+                group["adjust_lr_fn"], *(_as_it_is(group.get(key)) for key in _MATRICES))
 
     def _of_rule(self, rule: Tuple[Any, ...]) -> Dict[str, Any]:
         if rule[0] != "muon":
@@ -331,6 +331,11 @@ def _take_names(group: Dict[str, Any]) -> None:
         group["params"] = [parameter for _, parameter in params]
 
 
+def _as_it_is(given: Any) -> Any:
+    """A setting that stays what it is, where a list may be changed in place."""
+    return tuple(tuple(one) if isinstance(one, list) else one for one in given) if isinstance(given, list) else given
+
+
 def _triples(given: Any, steps: int) -> Tuple[_Triple, ...]:
     """A triple for each step."""
     rows = given if isinstance(given, (tuple, list)) else [given]
@@ -444,7 +449,12 @@ def _slices(group: Dict[str, Any], shape: Tuple[int, ...], what: str, name: Opti
         if name is None:
             raise ValueError(f"{what} has no name, and `heads` is a function of names: give the optimizer "
                              "model.named_parameters()")
-        heads = heads(name, shape)
+        try:
+            heads = heads(name, shape)
+        except Exception as error:  # the caller's own, which says of which parameter
+            if len(error.args) < 2:
+                error.args = (": ".join([f"{what}, `heads`", *map(str, error.args)]),)
+            raise
     if heads is None or 0 in shape:
         return []
     if len(shape) == 3 and group.get("of_3d") == "batch":

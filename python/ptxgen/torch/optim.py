@@ -22,7 +22,7 @@ from ._engine import Engine
 from ._formats import EmaDtype, StateDtype
 from ._items import is_number, limit_of
 from ._part import Piece
-from ._places import check_has, check_keys, of_parameter, place_of, places, with_own
+from ._places import check_has, check_keys, of_kind, of_parameter, place_of, places, with_own
 from ._units import Agc
 from .fp8 import Float8Weights
 from .guards import Guards
@@ -262,7 +262,7 @@ class Stepped(torch.optim.Optimizer):
             try:
                 self._check(self.param_groups[-1])
                 self._check_parameters(len(self.param_groups) - 1)
-            except ValueError:
+            except Exception:  # a function among the settings may raise any
                 self.param_groups.pop()
                 raise
 
@@ -469,7 +469,8 @@ class Stepped(torch.optim.Optimizer):
         of_guards = None if guards is None else guards.state_dict()
         before["_ptxgen_engine"] = self._engine()  # it has the sums
         try:
-            self._load(state_dict)
+            with of_kind(state_dict, self.param_groups):
+                self._load(state_dict)
             if guards is not None:
                 guards.load_state_dict(state_dict["guards"])
             if self.fp8 is not None and "fp8" in state_dict:
@@ -560,7 +561,6 @@ class Stepped(torch.optim.Optimizer):
         with torch.no_grad():
             own = {k: v.clone() if isinstance(v, Tensor) else v for k, v in states.items()}
             return _formats.adopt(parameter, own, fmt, self._names_of(group), now=False)
-
 
 
 _Rate = Union[float, Tensor]

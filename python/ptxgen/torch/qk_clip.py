@@ -56,7 +56,7 @@ class QKClip:
             if len(found) != factors.numel():
                 raise ValueError(f"qk_clip: {len(found)} ranges, and {factors.numel()} factors: give one for each")
             self.columns = found[0][3]
-        self._factor_of = _lines(found, shape, self.columns)
+        self._shape, self._factor_of = shape, _lines(found, shape, self.columns)
 
     def check(self, params: Sequence[Tensor]) -> None:
         """Whether an optimizer of these has it."""
@@ -69,6 +69,9 @@ class QKClip:
         here = item.local
         if not here.numel():
             return
+        if tuple(item.parameter.shape) != self._shape:
+            raise ValueError(f"{item.what} is of shape {tuple(item.parameter.shape)}, and its factors of qk_clip are for "
+                             f"{self._shape}: make the optimizer anew, with a QKClip of it as it is")
         if not here.is_contiguous():
             raise ValueError(f"{item.what} of shape {tuple(item.parameter.shape)} has factors of qk_clip, and does not lie "
                              f"row by row in memory: its strides are {here.stride()}. Give it contiguous memory")
