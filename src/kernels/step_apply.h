@@ -287,6 +287,9 @@ bool ptxk_step_has_matrices(const struct ptxk_step_spec *spec);
 // Whether the step of other rules runs beside the products of matrices: its launch follows theirs,
 // begins when all their blocks have begun, and has a block more than tiles, which waits for them.
 bool ptxk_step_beside_products(const struct ptxk_step_spec *spec);
+// Whether the launch of updates begins while that before it ends, and all that it reads and writes
+// but X leaves the L2 cache first: in plans with so few elements that X stays there.
+bool ptxk_step_updates_early(const struct norm_spec *norm);
 // Whether any rule has sums.
 bool ptxk_step_has_sums(const struct ptxk_step_spec *spec);
 // The rules of the variants.

@@ -83,7 +83,9 @@ struct pass {
     ptx_ptr shared, shared_scale;
     ptx_val groups; // u32
     bool is_guarded;
+    bool overlaps;                           // begins before the launch before it has ended
     const struct ptxk_matrix_panels *panels; // of a chip; NULL: tiles
+    ptx_cache cache;                         // of gradients and momentum
     struct divisor divisor;                  // scale
     // Of the tile:
     struct ptxk_matrix_tile m;
@@ -125,10 +127,11 @@ static void tile_begin(ptx_builder *b, struct pass *p, ptx_val index)
     p->whole = ptxk_matrix_is_whole(b, &p->m, p->vectors);
 }
 
-// Ends the kernel, for all threads. That of chips overlaps with the launch before it.
-static void end_if(ptx_builder *b, const struct pass *p, ptx_val ends)
+// Ends the kernel, for all threads. `overlaps`: with the launch before it, for which it has not
+// waited.
+static void end_if(ptx_builder *b, bool overlaps, ptx_val ends)
 {
-    if (p->panels)
+    if (overlaps)
         ptx_if (b, ends)
             ptxk_muon_follow(b);
     ptx_return_if(b, ends);
@@ -171,7 +174,7 @@ static void scalars_read(ptx_builder *b, struct pass *p)
             }
         }
     ptx_comment(b, "nothing else is written where the step is skipped");
-    end_if(b, p, skips);
+    end_if(b, p->panels, skips);
     ptx_if (b, ptx_eq(b, p->tid, 0)) {
         ptx_ptr totals = ptx_at(b, p->totals, ptx_mul_wide(b, p->tensor, STEP_MATRIX_SUMS));
         const struct ptxk_matrix_scale of = { c, p->factor, p->m.options, totals };
@@ -297,7 +300,8 @@ static void pass_tile(ptx_builder *b, const struct pass *p)
     ptx_val end = ptx_select(b, ptx_lt(b, m->along, broad), m->height, 0);
     ptx_val step = ptx_mul(b, m->stride, AT_ONCE);
     ptx_for (b, r, m->begin, end, step) {
-        const struct ptxk_matrix_vectors rows = ptxk_matrix_vectors_of(b, m, r, p->whole);
+        struct ptxk_matrix_vectors rows = ptxk_matrix_vectors_of(b, m, r, p->whole);
+        rows.cache = p->cache;
         struct ptxk_lanes in_g[AT_ONCE], in_m[AT_ONCE];
         ptx_comment(b, "reads gradients and momentum");
         ptxk_matrix_lanes_var(b, v->gradient, in_g);
@@ -336,6 +340,8 @@ static void pass_matrix(ptx_builder *b, struct pass *p)
     ptx_val x = ptx_load(b, p->m.row, MATRIX_ROW(x));
     p->all_x = ptx_ptr_from(b, PTX_F16, PTX_SPACE_GLOBAL, x);
     arrays_of(b, p);
+    if (p->overlaps)
+        ptxk_norm_wait_for_last(b);
     scalars_read(b, p);
     ptx_for (b, index, p->m.begins, p->m.ends, 1) {
         tile_begin(b, p, index);
@@ -396,14 +402,24 @@ static void for_variant(ptx_builder *b, struct pass *p,
     }
 }
 
+bool ptxk_step_updates_early(const struct norm_spec *norm)
+{
+    enum { CHUNK = 8192 }; // of the norm, in elements
+    const struct ptxk_step_spec *spec = norm->own;
+
+    return norm->chunk <= CHUNK && !spec->accumulates && !spec->over_ranks;
+}
+
 void ptxk_step_matrix_emit(ptx_builder *b, const struct norm_spec *norm)
 {
+    const bool early = ptxk_step_updates_early(norm);
     const struct ptxk_step_spec *spec = norm->own;
     const struct ptxk_step_rules rules = ptxk_step_rules(spec);
     const struct ptxk_step_matrices variants = ptxk_step_matrices(spec);
-    struct pass p = { .spec = spec, .is_guarded = norm->guards };
+    struct pass p = { .spec = spec, .is_guarded = norm->guards, .overlaps = early };
     bool draws = false;
 
+    p.cache = early ? PTX_CACHE_STREAMING : PTX_CACHE_DEFAULT;
     ptx_comment(b, "a block for each tile of a matrix: momentum, and the update for the products");
     ptx_ptr tensors = { 0 };
     if (!spec->accumulates)
@@ -448,7 +464,7 @@ void ptxk_step_matrix_emit(ptx_builder *b, const struct norm_spec *norm)
             x_clear(b, &cleared);
         }
     }
-    ptx_return_if(b, absent);
+    end_if(b, early, absent);
     for_variant(b, &p, pass_matrix);
 }
 
@@ -608,6 +624,6 @@ void ptxk_matrix_update_chip(ptx_builder *b, const struct ptxk_tile *s,
     ptx_val up = ptx_add(b, panels.columns, MUON_DEPTH - 1);
     p->m.ends = ptxk_over_power_of_two(b, up, MUON_DEPTH);
     ptx_comment(b, "a matrix without a gradient is left out");
-    end_if(b, p, gradient_read(b, p, with->tensors));
+    end_if(b, true, gradient_read(b, p, with->tensors));
     for_variant(b, p, pass_chip);
 }

@@ -166,7 +166,7 @@ void ptxk_matrix_vectors_read(ptx_builder *b, const struct ptxk_matrix_vectors *
 {
     ptx_if (b, v->whole)
         for (unsigned k = 0; k < AT_ONCE; k++)
-            ptxk_lanes_read(b, &to[k], vector_at(b, v, k, at));
+            ptxk_lanes_read_as(b, &to[k], vector_at(b, v, k, at), v->cache);
     ptx_else (b)
         for (unsigned k = 0; k < AT_ONCE; k++)
             if (v->at[k].type)
@@ -196,7 +196,7 @@ void ptxk_matrix_vector_write(ptx_builder *b, const struct ptxk_matrix_vectors *
         row = ptx_at(b, at, v->base[k]);
     ptx_if (b, v->whole) {
         whole = spreads ? vector_at(b, v, k, at) : ptx_at(b, row, v->m->along);
-        ptxk_lanes_write(b, type, whole, value, LANES);
+        ptxk_lanes_write_as(b, type, whole, value, LANES, v->cache);
     }
     ptx_else (b) {
         for (uint32_t n = 0; n < LANES; n++) {

@@ -21,7 +21,8 @@ struct ptxk_matrix_vectors {
     ptx_val base[PTXK_MATRIX_AT_ONCE];  // s32: where it begins, from the tile's first element on
     ptx_val at[PTXK_MATRIX_AT_ONCE];    // u64: where the vectors begin of an array that may be
                                         // spread; else poisoned
-    ptx_val whole; // a predicate: the vectors are in the tile, and can be accessed at once
+    ptx_val whole;   // a predicate: the vectors are in the tile, and can be accessed at once
+    ptx_cache cache; // of those
 };
 struct ptxk_matrix_vectors ptxk_matrix_vectors_of(ptx_builder *b, const struct ptxk_matrix_tile *m,
                                                   ptx_val r, ptx_val whole);

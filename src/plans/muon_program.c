@@ -571,9 +571,11 @@ void ptxp_matrix_products_free(const struct step_layout *layout, struct muon_pro
 }
 
 ptx_status ptxp_matrix_update(const struct norm_plan *norm, const struct matrix_part *part,
-                              CUstream stream)
+                              bool overlaps, CUstream stream)
 {
-    return part->tiles ? ptxp_norm_plan_launch(norm, STEP_MATRIX, part->tiles, false, stream)
+    const bool early = overlaps && ptxk_step_updates_early(&norm->layout.spec);
+
+    return part->tiles ? ptxp_norm_plan_launch(norm, STEP_MATRIX, part->tiles, early, stream)
                        : PTX_OK;
 }
 

@@ -66,7 +66,7 @@ void ptxp_matrix_products_free(const struct step_layout *layout, struct muon_pro
 // parameter has, then the products. How many they are, with those of the step of all parts but the
 // first.
 ptx_status ptxp_matrix_update(const struct norm_plan *norm, const struct matrix_part *part,
-                              CUstream stream);
+                              bool overlaps, CUstream stream);
 ptx_status ptxp_matrix_multiply(const struct muon_products *products, CUstream stream);
 int ptxp_matrix_launches(const struct step_layout *layout);
 // Whether there are any products.

@@ -116,7 +116,7 @@ static ptx_status reduce(struct norm_plan *norm, bool overlaps, CUstream stream)
     if (status || !plan->spec.over_ranks)
         return status;
     const struct matrix_part part = set_part(plan, 0);
-    return ptxp_matrix_update(norm, &part, stream);
+    return ptxp_matrix_update(norm, &part, false, stream);
 }
 
 static ptx_status total(struct norm_plan *norm, CUstream stream)
@@ -128,8 +128,9 @@ static ptx_status total(struct norm_plan *norm, CUstream stream)
                                  : PTX_OK;
 }
 
-// The step of the other tensors runs beside the first products.
-static ptx_status step_matrices(ptx_step_plan *plan, CUstream stream)
+// The step of the other tensors runs beside the first products. `overlaps`: the launch before is
+// the one that leaves the records.
+static ptx_status step_matrices(ptx_step_plan *plan, bool overlaps, CUstream stream)
 {
     const bool beside = ptxk_step_beside_products(&plan->spec);
     const uint64_t others = plan->layout.others;
@@ -139,7 +140,7 @@ static ptx_status step_matrices(ptx_step_plan *plan, CUstream stream)
     for (size_t k = 0; k < parts && !status; k++) {
         const struct matrix_part part = set_part(plan, k);
         if (!plan->spec.over_ranks)
-            status = ptxp_matrix_update(&plan->norm, &part, stream);
+            status = ptxp_matrix_update(&plan->norm, &part, overlaps && !k, stream);
         if (!status && plan->products)
             status = ptxp_matrix_multiply(plan->products[k], stream);
         if (!status && beside && others && !k)
@@ -170,7 +171,7 @@ static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t cou
         status = ptxp_norm_plan_launch(norm, NORM_LAST, others + (squares != 0),
                                        overlaps || clips || squares, stream);
     if (!status)
-        status = step_matrices(plan, stream);
+        status = step_matrices(plan, overlaps && !clips && !squares, stream);
     if (!status && parts)
         status = ptxp_norm_plan_launch(norm, STEP_REPORT, parts, true, stream);
     if (plan->spec.transposes && !status)
