@@ -12,7 +12,7 @@
 #include "driver/error.h"
 #include "load.h"
 
-enum { CHIP_ENTRIES = 3, TURNS = 2, BLOCKS_OF_ONE = 2, SMALL_BLOCKS_OF_ONE = 4 };
+enum { CHIP_ENTRIES = 3, TURNS = 2 };
 enum { GROUPS_SM = 90, GROUPS_ISA = 80 }; // whose tensor cores a warpgroup shares
 
 struct row {
@@ -130,7 +130,8 @@ static uint32_t tiles_of(uint32_t elements, uint32_t side)
 static uint32_t choose_side(const struct tables *t, const struct muon_set *set,
                             const ptx_device *device)
 {
-    const uint64_t room = (uint64_t)ptx_device_get_info(device)->multiprocessors * BLOCKS_OF_ONE;
+    const uint64_t room = (uint64_t)ptx_device_get_info(device)->multiprocessors *
+                          ptxk_muon_blocks(MUON_TILE, t->groups);
     const uint64_t levels = t->row_count ? t->rows[t->row_count - 1].level + 1 : 1;
     uint64_t tiles = 0;
 
@@ -153,9 +154,10 @@ static ptx_status add_tiles(struct tables *t, uint32_t number)
     uint32_t *done = &t->done[p->matrix], *all = &t->all[p->matrix], *level = &t->level[p->matrix];
     const uint32_t down = tiles_of(p->rows, t->side), across = tiles_of(p->columns, t->side);
     const uint32_t in_square = MUON_TILE / t->side;
+    const uint32_t step = p->symmetric ? 1 : ptxk_muon_columns(t->side, t->groups) / t->side;
     uint32_t place = 0;
 
-    for (uint32_t column = 0; column < across; column++)
+    for (uint32_t column = 0; column < across; column += step)
         for (uint32_t row = p->symmetric ? column / in_square * in_square : 0; row < down;
              row++, place++) {
             if (!grow(&t->tiles, &t->tile_room, t->tile_count, p->slices, sizeof *t->tiles))
@@ -365,7 +367,7 @@ static void make_launches(struct muon_products *m, const struct tables *t)
 {
     const bool small = t->side == MUON_SMALL;
     const size_t all = (size_t)ptx_device_get_info(m->device)->multiprocessors *
-                       (small ? SMALL_BLOCKS_OF_ONE : BLOCKS_OF_ONE);
+                       ptxk_muon_blocks(t->side, m->groups);
     const size_t most = all - spared(m, t, all);
     const struct places at = place(t);
     const CUdeviceptr base = ptx_buffer_address(m->memory);
