@@ -42,11 +42,13 @@ struct tables {
     bool groups;     // warpgroups multiply
 };
 
-// In the order of their launches: those first that need a multiprocessor alone.
-static const unsigned chip_entries[CHIP_ENTRIES] = { MUON_SQUARE, MUON_CHIP_64, MUON_CHIP_128 };
+// In the order of their launches: the shortest first, since blocks stay until those of the launch
+// before them have ended, and then those that need a multiprocessor alone.
+static const unsigned chip_entries[CHIP_ENTRIES] = { MUON_CHIP_64, MUON_SQUARE, MUON_CHIP_128 };
 
 struct launch {
     unsigned entry, blocks;
+    uint32_t shared;   // bytes of a block
     CUdeviceptr table; // of the tiles, or of the chips
 };
 
@@ -183,7 +185,7 @@ static ptx_status add_tiles(struct tables *t, uint32_t number)
 // The place of its entry there.
 static unsigned kind_of(uint32_t rows)
 {
-    return rows > MUON_CHIP_MOST ? 0 : rows > MUON_CHIP_MOST / 2 ? 2 : 1;
+    return rows > MUON_CHIP_MOST ? 1 : rows > MUON_CHIP_MOST / 2 ? 2 : 0;
 }
 
 static int by_columns(const void *x, const void *y)
@@ -362,6 +364,21 @@ static size_t spared(const struct muon_products *m, const struct tables *t, size
     return blocks < (double)limit ? (size_t)blocks : limit;
 }
 
+// Beside a chip that asks for less than half of a multiprocessor's shared memory an H200 begins no
+// block of tiles, although it has room; beside one that asks for a little more it does.
+static uint32_t shared_of_chips(const struct muon_products *m, const struct tables *t,
+                                unsigned entry, size_t count)
+{
+    const struct ptx_device_info *info = ptx_device_get_info(m->device);
+    const uint32_t shared = ptxk_muon_shared(entry, m->groups);
+    const uint32_t half = (uint32_t)info->shared_per_sm / 2 + MUON_ALIGNED;
+
+    return m->groups && entry == MUON_CHIP_128 && t->tile_count &&
+                   count <= (size_t)info->multiprocessors
+               ? half
+               : shared;
+}
+
 // As many blocks of tiles as multiprocessors have room for.
 static void make_launches(struct muon_products *m, const struct tables *t)
 {
@@ -374,18 +391,21 @@ static void make_launches(struct muon_products *m, const struct tables *t)
     size_t chip = 0;
 
     for (unsigned k = 0; k < CHIP_ENTRIES; k++) {
+        const unsigned entry = chip_entries[k];
         if (!t->chip_count[k])
             continue;
         m->launches[m->launch_count++] =
-            (struct launch) { chip_entries[k], (unsigned)t->chip_count[k],
+            (struct launch) { entry, (unsigned)t->chip_count[k],
+                              shared_of_chips(m, t, entry, t->chip_count[k]),
                               base + at.chips + chip * sizeof(struct muon_chip) };
         chip += t->chip_count[k];
     }
-    if (t->tile_count)
+    if (t->tile_count) {
+        const unsigned entry = small ? MUON_SMALL_TILES : MUON_TILES;
         m->launches[m->launch_count++] =
-            (struct launch) { small ? MUON_SMALL_TILES : MUON_TILES,
-                              (unsigned)(t->tile_count < most ? t->tile_count : most),
-                              base + at.tiles };
+            (struct launch) { entry, (unsigned)(t->tile_count < most ? t->tile_count : most),
+                              ptxk_muon_shared(entry, m->groups), base + at.tiles };
+    }
     m->queue = (struct queue) { base + at.turns, base + at.done, (uint32_t)t->tile_count,
                                 t->matrix_count };
 }
@@ -521,7 +541,7 @@ static ptx_status launch(const struct muon_products *products, unsigned k, bool 
     const bool tiles = l->entry == MUON_TILES || l->entry == MUON_SMALL_TILES;
     struct ptx_launch_params params = {
         .grid = { l->blocks },
-        .shared_bytes = ptxk_muon_shared(l->entry, products->groups),
+        .shared_bytes = l->shared,
         .stream = stream,
         .args = tiles ? of_tiles : of_chips,
         .arg_count = tiles ? sizeof of_tiles / sizeof *of_tiles : 1,
