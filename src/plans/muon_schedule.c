@@ -4,7 +4,7 @@
 
 #include "driver/error.h"
 
-enum { ALIGNED = 256, SQUARES = 5, SLICE_LEAST = 512, SLICED_TILES = 16 };
+enum { ALIGNED = 256, SQUARES = 5, SLICE_LEAST = 1024, SLICED_TILES = 16 };
 
 static uint64_t aligned(uint64_t bytes)
 {
@@ -77,7 +77,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
 }
 
 // X lies at the beginning or at the end, and moves to the other place. Between two moves, the rest
-// has the squares, and R and the sums of slices before it has others.
+// has the squares, and R and the sums of slices, which take less than X, before it has others.
 static uint64_t matrix_bytes(const struct muon_matrix *m, uint32_t steps)
 {
     const uint64_t x = x_bytes(m), square = square_bytes(m);
@@ -86,8 +86,7 @@ static uint64_t matrix_bytes(const struct muon_matrix *m, uint32_t steps)
         return x + (ptxp_muon_kept(m, steps) ? MUON_KEPT : 0);
     if (m->rows == m->columns)
         return 3 * x;
-    const uint64_t squares = (has_own_t(m) ? SQUARES : SQUARES - 1) * square;
-    return x + larger(x + square, larger(squares, square + partial_bytes(m)));
+    return x + larger(x + square, (has_own_t(m) ? SQUARES : SQUARES - 1) * square);
 }
 
 // How often X moves to the other place.
