@@ -17,6 +17,7 @@ enum {
     MUON_SMALL = 64,     // and where there are few
     MUON_DEPTH = 64,     // columns of a panel
     MUON_STAGES = 3,     // of the tiles' copies
+    MUON_WIDE = 128,     // columns of those of a product that is not symmetric
     MUON_PIECE = 16,     // bytes of a copy: 8 elements
     MUON_ALIGNED = 1024, // where warpgroups read a panel, it begins at a multiple of so many bytes
     MUON_THREADS = 128,
@@ -82,6 +83,12 @@ struct muon_chip {
 // rows.
 enum { MUON_TILES, MUON_CHIP_64, MUON_CHIP_128, MUON_SMALL_TILES, MUON_SQUARE, MUON_ENTRIES };
 extern const char *const ptxk_muon_entries[MUON_ENTRIES];
+
+// Of tiles of `side`: the bytes of all stages, the blocks that a multiprocessor has room for, and
+// the columns of a tile of a product that is not symmetric.
+uint32_t ptxk_muon_stages(uint32_t side, bool groups);
+unsigned ptxk_muon_blocks(uint32_t side, bool groups);
+uint32_t ptxk_muon_columns(uint32_t side, bool groups);
 
 // Dynamic shared memory of a block of each entry, in a text for sm_90a or not.
 uint32_t ptxk_muon_shared(unsigned entry, bool groups);

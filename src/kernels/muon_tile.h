@@ -6,10 +6,11 @@
 
 #include "muon_panel.h"
 
-// A tile of `side` rows and columns, and what follows from it.
+// A tile of `side` rows, and what follows from it.
 struct shape {
-    uint32_t side;
-    uint32_t bytes, stage;           // of one operand's part of a stage, and of all of it
+    uint32_t side, columns;
+    uint32_t bytes, stage;           // of A's part of a stage, and of all of it
+    uint32_t stages;                 // of the copies
     uint32_t copies;                 // of a thread and an operand
     bool groups;                     // multiplied by a warpgroup
     unsigned down, pairs;            // fragments of a warp's rows, and pairs of its columns
@@ -27,7 +28,7 @@ struct tile {
     ptx_val a, b, c, e, q, partials, counters; // addresses
     ptx_val rows, columns, pitch_a, pitch_b, pitch_c, depth;
     ptx_val alpha, beta, diagonal;
-    ptx_val across, symmetric, slices, slice, place;
+    ptx_val across, symmetric, slices, slice, place, matrix;
     ptx_val row, column;    // the first, in elements
     ptx_val begin, end;     // of the depth, in bytes
     ptx_val tid, shared;    // the address of dynamic shared memory
@@ -66,6 +67,8 @@ ptx_val ptxk_muon_place_of_addend(ptx_builder *b, const struct tile *t, ptx_val 
 // Stores this slice's sums. The last block of the tile adds up all of them. Returns whether this
 // one is: a predicate.
 ptx_val ptxk_muon_add_slices(ptx_builder *b, const struct tile *t, ptx_fragment *sums);
+// What only the last part needs, before it: registers are scarce in large tiles.
+void ptxk_muon_read_rest(ptx_builder *b, struct tile *to);
 // C, and Q where there is one, from all sums.
 void ptxk_muon_finish_tile(ptx_builder *b, struct tile *t, const struct muon_warp *warp,
                            ptx_fragment *sums, const struct ptxk_muon_takes *takes);

@@ -4,28 +4,32 @@
 // until all of the products before it are done. It waits for tiles that were taken before it alone,
 // so that some block always goes on, however many are resident. The last block of a tile to end
 // adds up the slices in their order. Of a symmetric product the tiles below the diagonal are
-// computed, and written on both sides.
+// computed, and written on both sides. Where there are few, tiles have 64 rows and columns, or by
+// warpgroups 128 columns where a product is not symmetric.
 #include "muon_tile.h"
 
 #include "common/common.h"
 
 enum { MOST_SUMS = 32 };
 
-static struct shape shape_of(uint32_t side, bool groups)
+static struct shape shape_of(uint32_t side, uint32_t columns, bool groups)
 {
-    struct shape s = { .side = side, .bytes = side * MUON_DEPTH * 2, .groups = groups };
+    struct shape s = {
+        .side = side, .columns = columns, .bytes = side * MUON_ROW, .groups = groups
+    };
 
-    s.stage = 2 * s.bytes;
+    s.stage = s.bytes + columns * MUON_ROW;
+    s.stages = ptxk_muon_stages(side, groups) / s.stage;
     s.copies = s.bytes / MUON_PIECE / MUON_THREADS;
     s.down = side / (groups ? 64 : 32);
-    s.pairs = side / (groups ? 16 : 32);
+    s.pairs = columns / (groups ? 16 : 32);
     s.across = 2 * s.pairs;
-    s.wide = side / (16 * s.pairs);
+    s.wide = columns / (16 * s.pairs);
     s.sums = s.down * s.across;
-    s.pitch = 2 * side + MUON_PIECE;
-    s.row_pieces = side / 8;
+    s.pitch = 2 * columns + MUON_PIECE;
+    s.row_pieces = columns / 8;
     s.rows_apart = MUON_THREADS / s.row_pieces;
-    s.partial = side * side * 4;
+    s.partial = side * columns * 4;
     s.in_square = MUON_TILE / side;
     return s;
 }
@@ -125,8 +129,31 @@ static void copy_addend(ptx_builder *b, const struct tile *t, ptx_val to)
             ptx_comment(b, "copies from row %u on", k);
         ptx_val here = ptx_min(b, ptx_add(b, row, k), last);
         ptx_ptr from = ptxk_muon_global(b, PTX_F16, ptx_mad_wide(b, here, pitch, source));
-        ptx_cp_async(b, ptx_at(b, target, k * t->shape->side), from, 16, .bypass = true);
+        ptx_cp_async(b, ptx_at(b, target, k * t->shape->columns), from, 16, .bypass = true);
     }
+}
+
+// Whether E is to be copied, and where it is else. Panels of 64 rows and columns are as a tile of
+// it: where E is A or B, and the stages have all of the depth, it is in one of them.
+struct addend {
+    ptx_val wanted, place;
+};
+
+static struct addend addend_of(ptx_builder *b, const struct tile *t)
+{
+    const struct shape *s = t->shape;
+    ptx_val has = ptx_ne(b, t->e, 0);
+
+    if (!s->groups || s->side != MUON_DEPTH || s->columns != MUON_DEPTH)
+        return (struct addend) { has, t->shared };
+    ptx_comment(b, "E: a panel of A or B, or copied");
+    ptx_val is_a = ptx_eq(b, t->e, t->a), is_b = ptx_eq(b, t->e, t->b);
+    ptx_val stays = ptx_le(b, t->depth, s->stages * MUON_ROW);
+    stays = ptx_and(b, ptx_and(b, stays, t->symmetric), ptx_or(b, is_a, is_b));
+    ptx_val panel = ptxk_over_power_of_two(b, ptx_select(b, is_a, t->column, t->row), MUON_DEPTH);
+    ptx_val in_stage = ptx_select(b, is_a, ptx_u32(0), ptx_u32(s->bytes));
+    ptx_val place = ptx_add(b, ptx_mad(b, panel, s->stage, t->shared), in_stage);
+    return (struct addend) { ptx_and(b, has, ptx_not(b, stays)), place };
 }
 
 // 64 rows of 128 columns, as two panels.
@@ -151,9 +178,9 @@ static void copy_columns(ptx_builder *b, const struct tile *t, ptx_val first, pt
     }
 }
 
-// Begins to copy a stage if there is one, and makes a group of the copies.
-static void copy_stage(ptx_builder *b, const struct tile *t, bool across, ptx_val depth,
-                       ptx_val stage)
+// Begins to copy a stage if there is one.
+static void copy_panels(ptx_builder *b, const struct tile *t, bool across, ptx_val depth,
+                        ptx_val stage)
 {
     ptx_if (b, ptx_lt(b, depth, t->end)) {
         ptx_comment(b, "a stage: its part of A");
@@ -172,6 +199,13 @@ static void copy_stage(ptx_builder *b, const struct tile *t, bool across, ptx_va
                 copy_rows(b, t, t->b, t->column, t->columns, t->pitch_b, at, taken,
                           ptx_add(b, to, t->shape->bytes));
     }
+}
+
+// And makes a group of the copies.
+static void copy_stage(ptx_builder *b, const struct tile *t, bool across, ptx_val depth,
+                       ptx_val stage)
+{
+    copy_panels(b, t, across, depth, stage);
     ptx_cp_async_commit(b);
 }
 
@@ -179,7 +213,7 @@ static void copy_stage(ptx_builder *b, const struct tile *t, bool across, ptx_va
 static void copy_first(ptx_builder *b, const struct tile *t, bool across)
 {
     ptx_comment(b, across ? "sums of A B: B by its rows" : "sums of A B^T: B by its columns");
-    for (unsigned k = 0; k < MUON_STAGES - 1; k++) {
+    for (unsigned k = 0; k < t->shape->stages - 1; k++) {
         ptx_val depth = ptx_add(b, t->begin, k * MUON_ROW);
         copy_stage(b, t, across, depth, ptx_add(b, t->shared, k * t->shape->stage));
     }
@@ -189,7 +223,8 @@ static void copy_first(ptx_builder *b, const struct tile *t, bool across)
 static void copy_next(ptx_builder *b, const struct tile *t, bool across, ptx_val depth,
                       ptx_val filled)
 {
-    ptx_val next_depth = ptx_add(b, depth, (MUON_STAGES - 1) * MUON_ROW);
+    const bool all_at_first = t->shape->groups;
+    ptx_val next_depth = ptx_add(b, depth, (t->shape->stages - 1) * MUON_ROW);
 
     if (across)
         ptx_if (b, ptx_and(b, t->wanted, ptx_ge(b, next_depth, t->end))) {
@@ -197,7 +232,13 @@ static void copy_next(ptx_builder *b, const struct tile *t, bool across, ptx_val
             ptx_set(b, t->addend, filled);
             ptx_set(b, t->wanted, ptx_bool(false));
         }
-    copy_stage(b, t, across, next_depth, filled);
+    if (all_at_first) {
+        ptx_if (b, ptx_gt(b, depth, t->begin))
+            copy_panels(b, t, across, next_depth, filled);
+        ptx_cp_async_commit(b);
+    } else {
+        copy_stage(b, t, across, next_depth, filled);
+    }
 }
 
 // Where the part of B is in a stage.
@@ -208,17 +249,19 @@ static ptx_val right_of(ptx_builder *b, const struct tile *t, bool across)
     return across ? right : ptx_select(b, t->two, right, ptx_u32(0));
 }
 
-// The warps wait for the products of a stage while those of the next one are under way.
+// The warps wait for the products of a stage while those of the next one are under way. At first
+// all stages are free: the last one is in the group that the first turn of the loop makes.
 static void sum_by_group(ptx_builder *b, const struct tile *t, const struct muon_warp *warp,
                          bool across, const ptx_fragment *sums)
 {
-    copy_first(b, t, across);
-    ptx_val end = ptx_add(b, t->shared, MUON_STAGES * t->shape->stage);
+    ptx_val end = ptx_add(b, t->shared, t->shape->stages * t->shape->stage);
     ptx_val read = ptx_var(b, t->shared);
-    ptx_val filled = ptx_var(b, ptx_add(b, t->shared, (MUON_STAGES - 1) * t->shape->stage));
+    ptx_val filled = ptx_var(b, ptx_sub(b, end, t->shape->stage));
+    copy_first(b, t, across);
+    copy_panels(b, t, across, ptx_add(b, t->begin, (t->shape->stages - 1) * MUON_ROW), filled);
     ptx_val right = right_of(b, t, across);
     ptx_for (b, depth, t->begin, t->end, MUON_ROW) {
-        ptx_cp_async_wait(b, MUON_STAGES - 2);
+        ptx_cp_async_wait(b, t->shape->stages - 2);
         ptx_comment(b, "a panel of 64 of the depth: it is there for all");
         ptxk_muon_group_sees(b);
         ptx_barrier(b);
@@ -242,12 +285,12 @@ static void sum(ptx_builder *b, const struct tile *t, const struct muon_warp *wa
     // A warp whose part is outside of the matrix multiplies nothing.
     ptx_val has_rows = ptx_lt(b, ptx_add(b, t->row, warp->row), t->rows);
     ptx_val has = ptx_and(b, has_rows, ptx_lt(b, ptx_add(b, t->column, warp->column), t->columns));
-    ptx_val end = ptx_add(b, t->shared, MUON_STAGES * t->shape->stage);
+    ptx_val end = ptx_add(b, t->shared, t->shape->stages * t->shape->stage);
     ptx_val read = ptx_var(b, t->shared);
-    ptx_val filled = ptx_var(b, ptx_add(b, t->shared, (MUON_STAGES - 1) * t->shape->stage));
+    ptx_val filled = ptx_var(b, ptx_add(b, t->shared, (t->shape->stages - 1) * t->shape->stage));
     ptx_val right = right_of(b, t, across);
     ptx_comment(b, "the first stage, and its first part");
-    ptx_cp_async_wait(b, MUON_STAGES - 2);
+    ptx_cp_async_wait(b, t->shape->stages - 2);
     ptx_barrier(b);
     ptx_if (b, has)
         ptxk_muon_load_var(b, warp, read, ptx_add(b, read, right), across, 0, &part[0]);
@@ -261,7 +304,7 @@ static void sum(ptx_builder *b, const struct tile *t, const struct muon_warp *wa
                 ptxk_muon_load_var(b, warp, read, beside, across, step + 1, next);
                 ptxk_muon_add(b, warp, &part[step % 2], sums);
             }
-        ptx_cp_async_wait(b, MUON_STAGES - 2);
+        ptx_cp_async_wait(b, t->shape->stages - 2);
         ptx_comment(b, "the next stage is there for all, and all have read the one filled next");
         ptx_barrier(b);
         ptx_set(b, filled, read);
@@ -293,7 +336,7 @@ static struct queue queue_params(ptx_builder *b, const struct shape *shape)
     q.tiles_count = ptx_param(b, PTX_U32, "tile_count");
     q.matrices = ptx_param(b, PTX_U32, "matrix_count");
     q.shared = ptxk_muon_dynamic(b);
-    ptx_val behind = ptx_add(b, q.shared, MUON_STAGES * shape->stage);
+    ptx_val behind = ptx_add(b, q.shared, ptxk_muon_stages(shape->side, shape->groups));
     q.turn = ptx_ptr_cast(b, PTX_U32, ptxk_muon_shared_at(b, behind));
     q.next = ptx_var(b, ptx_u32(0));
     return q;
@@ -325,7 +368,7 @@ static void wait_for_others(ptx_builder *b, const struct queue *q, const struct 
 // Executed by all threads: says that the tile is done, and hands on the next turn.
 static void tell_others(ptx_builder *b, const struct queue *q, const struct tile *t, ptx_val done)
 {
-    ptx_val matrix = NUMBER_OF(t, matrix);
+    ptx_val matrix = t->matrix.kind ? t->matrix : NUMBER_OF(t, matrix);
 
     ptx_barrier(b);
     ptx_if (b, ptx_eq(b, q->tid, 0)) {
@@ -334,7 +377,7 @@ static void tell_others(ptx_builder *b, const struct queue *q, const struct tile
             ptx_comment(b, "what the block has written comes before it");
             ptx_fence(b, PTX_ORDER_ACQ_REL, PTX_SCOPE_GPU);
             ptx_atomic(b, PTX_ATOMIC_add, ptx_at(b, q->done, matrix), 0, 1,
-                       .order = PTX_ORDER_RELEASE, .scope = PTX_SCOPE_GPU);
+                       .order = PTX_ORDER_RELAXED, .scope = PTX_SCOPE_GPU);
         }
     }
 }
@@ -358,19 +401,56 @@ static void end_queue(ptx_builder *b, const struct queue *q)
     }
 }
 
+// The sums of a tile and what becomes of them. `done`: a variable, whether that is the end of it.
+static void compute(ptx_builder *b, struct tile *t, const struct muon_warp *warp,
+                    const struct muon_part part[2], ptx_fragment *sums,
+                    const struct ptxk_muon_takes *takes, ptx_val done)
+{
+    ptxk_muon_zero(b, warp, sums, false);
+    ptx_if (b, t->across) {
+        if (t->shape->groups)
+            sum_by_group(b, t, warp, true, sums);
+        else
+            sum(b, t, warp, true, part, sums);
+    }
+    ptx_else (b) {
+        if (t->shape->groups)
+            sum_by_group(b, t, warp, false, sums);
+        else
+            sum(b, t, warp, false, part, sums);
+    }
+    ptx_set(b, done, ptxk_muon_add_slices(b, t, sums));
+    ptx_if (b, done)
+        ptxk_muon_finish_tile(b, t, warp, sums, takes);
+}
+
+// The same of a product that is not symmetric.
+static void compute_wide(ptx_builder *b, struct tile *t, const struct muon_warp *warp,
+                         ptx_fragment *sums, const struct ptxk_muon_takes *takes)
+{
+    ptxk_muon_zero(b, warp, sums, false);
+    sum_by_group(b, t, warp, true, sums);
+    ptxk_muon_finish_tile(b, t, warp, sums, takes);
+}
+
 void ptxk_muon_tiles_emit(ptx_builder *b, uint32_t side, const struct ptxk_muon_takes *takes)
 {
-    const struct shape shape = shape_of(side, ptxk_muon_has_groups(b));
+    const bool groups = ptxk_muon_has_groups(b);
+    const uint32_t columns = ptxk_muon_columns(side, groups);
+    const struct shape shape = shape_of(side, side, groups), wide = shape_of(side, columns, groups);
     ptxk_muon_lead(b);
     struct queue q = queue_params(b, &shape);
     const uint32_t panel = MUON_DEPTH * MUON_ROW;
     struct muon_warp warp = shape.groups
                                 ? ptxk_muon_group(b, shape.down, shape.pairs, panel)
                                 : ptxk_muon_warp(b, shape.down, shape.pairs, shape.wide, panel);
+    struct muon_warp of_wide = warp;
     ptx_fragment sums[MOST_SUMS];
     struct muon_part part[2];
 
-    ptxk_muon_zero(b, &warp, sums, true);
+    if (columns > side)
+        of_wide = ptxk_muon_group(b, wide.down, wide.pairs, panel);
+    ptxk_muon_zero(b, &of_wide, sums, true);
     for (unsigned k = 0; k < 2 && !shape.groups; k++)
         ptxk_muon_part_var(b, &warp, &part[k]);
     ptx_if (b, ptx_eq(b, q.tid, 0))
@@ -381,33 +461,33 @@ void ptxk_muon_tiles_emit(ptx_builder *b, uint32_t side, const struct ptxk_muon_
         ptx_val turn = ptx_load(b, q.turn, 0);
         ptx_break_if(b, ptx_ge(b, turn, q.tiles_count));
         struct tile t = read_tables(b, &q, turn);
-        ptxk_muon_zero(b, &warp, sums, false);
-        t.wanted = ptx_var(b, ptx_ne(b, t.e, 0));
-        t.addend = ptx_var(b, t.shared);
+        const struct addend e = addend_of(b, &t);
+        t.wanted = ptx_var(b, e.wanted);
+        t.addend = ptx_var(b, e.place);
+        if (side == MUON_SMALL) {
+            t.matrix = NUMBER_OF(&t, matrix);
+            ptxk_muon_read_rest(b, &t);
+        }
+        struct tile w = t;
+        w.shape = &wide;
         if (takes) {
             ptx_val taken = NUMBER_OF(&t, taken);
             ptx_if (b, ptx_ne(b, taken, 0)) {
-                const struct ptxk_muon_taken from = ptxk_muon_taken_of(&t, taken);
+                const struct ptxk_muon_taken from = ptxk_muon_taken_of(&w, taken);
                 takes->ahead(b, takes->user, &from);
             }
         }
         wait_for_others(b, &q, &t);
-        ptx_if (b, t.across) {
-            if (shape.groups)
-                sum_by_group(b, &t, &warp, true, sums);
-            else
-                sum(b, &t, &warp, true, part, sums);
+        ptx_val done = ptx_var(b, ptx_bool(true));
+        if (columns > side) {
+            ptx_if (b, ptx_or(b, t.symmetric, ptx_not(b, t.across)))
+                compute(b, &t, &warp, part, sums, NULL, done);
+            ptx_else (b)
+                compute_wide(b, &w, &of_wide, sums, takes);
+        } else {
+            compute(b, &t, &warp, part, sums, takes, done);
         }
-        ptx_else (b) {
-            if (shape.groups)
-                sum_by_group(b, &t, &warp, false, sums);
-            else
-                sum(b, &t, &warp, false, part, sums);
-        }
-        ptx_val finishes = ptxk_muon_add_slices(b, &t, sums);
-        ptx_if (b, finishes)
-            ptxk_muon_finish_tile(b, &t, &warp, sums, takes);
-        tell_others(b, &q, &t, finishes);
+        tell_others(b, &q, &t, done);
     }
     ptx_barrier(b);
     end_queue(b, &q);

@@ -146,7 +146,8 @@ const char *const ptxk_step_products_names[MUON_ENTRIES] = {
 
 void ptxk_step_products_emit(ptx_builder *b, const struct norm_spec *norm, unsigned entry)
 {
-    static const struct {
+    const unsigned small = ptxk_muon_blocks(MUON_SMALL, ptxk_muon_has_groups(b));
+    const struct {
         const char *comment;
         unsigned threads, blocks;
     } entries[MUON_ENTRIES] = {
@@ -156,7 +157,7 @@ void ptxk_step_products_emit(ptx_builder *b, const struct norm_spec *norm, unsig
                             "parameters",
                             MUON_CHIP_THREADS, 2 },
         [MUON_SMALL_TILES] = { "products of many matrices, and parameters from the last",
-                               MUON_THREADS, 4 },
+                               MUON_THREADS, small },
     };
 
     ptx_entry (b, ptxk_step_products_names[entry], .block = { entries[entry].threads },

@@ -12,7 +12,7 @@
 #include "driver/error.h"
 #include "load.h"
 
-enum { CHIP_ENTRIES = 3, TURNS = 2, BLOCKS_OF_ONE = 2, SMALL_BLOCKS_OF_ONE = 4 };
+enum { CHIP_ENTRIES = 3, TURNS = 2 };
 enum { GROUPS_SM = 90, GROUPS_ISA = 80 }; // whose tensor cores a warpgroup shares
 
 struct row {
@@ -42,11 +42,13 @@ struct tables {
     bool groups;     // warpgroups multiply
 };
 
-// In the order of their launches: those first that need a multiprocessor alone.
-static const unsigned chip_entries[CHIP_ENTRIES] = { MUON_SQUARE, MUON_CHIP_64, MUON_CHIP_128 };
+// In the order of their launches: the shortest first, since blocks stay until those of the launch
+// before them have ended, and then those that need a multiprocessor alone.
+static const unsigned chip_entries[CHIP_ENTRIES] = { MUON_CHIP_64, MUON_SQUARE, MUON_CHIP_128 };
 
 struct launch {
     unsigned entry, blocks;
+    uint32_t shared;   // bytes of a block
     CUdeviceptr table; // of the tiles, or of the chips
 };
 
@@ -130,7 +132,8 @@ static uint32_t tiles_of(uint32_t elements, uint32_t side)
 static uint32_t choose_side(const struct tables *t, const struct muon_set *set,
                             const ptx_device *device)
 {
-    const uint64_t room = (uint64_t)ptx_device_get_info(device)->multiprocessors * BLOCKS_OF_ONE;
+    const uint64_t room = (uint64_t)ptx_device_get_info(device)->multiprocessors *
+                          ptxk_muon_blocks(MUON_TILE, t->groups);
     const uint64_t levels = t->row_count ? t->rows[t->row_count - 1].level + 1 : 1;
     uint64_t tiles = 0;
 
@@ -153,9 +156,10 @@ static ptx_status add_tiles(struct tables *t, uint32_t number)
     uint32_t *done = &t->done[p->matrix], *all = &t->all[p->matrix], *level = &t->level[p->matrix];
     const uint32_t down = tiles_of(p->rows, t->side), across = tiles_of(p->columns, t->side);
     const uint32_t in_square = MUON_TILE / t->side;
+    const uint32_t step = p->symmetric ? 1 : ptxk_muon_columns(t->side, t->groups) / t->side;
     uint32_t place = 0;
 
-    for (uint32_t column = 0; column < across; column++)
+    for (uint32_t column = 0; column < across; column += step)
         for (uint32_t row = p->symmetric ? column / in_square * in_square : 0; row < down;
              row++, place++) {
             if (!grow(&t->tiles, &t->tile_room, t->tile_count, p->slices, sizeof *t->tiles))
@@ -181,7 +185,7 @@ static ptx_status add_tiles(struct tables *t, uint32_t number)
 // The place of its entry there.
 static unsigned kind_of(uint32_t rows)
 {
-    return rows > MUON_CHIP_MOST ? 0 : rows > MUON_CHIP_MOST / 2 ? 2 : 1;
+    return rows > MUON_CHIP_MOST ? 1 : rows > MUON_CHIP_MOST / 2 ? 2 : 0;
 }
 
 static int by_columns(const void *x, const void *y)
@@ -360,30 +364,48 @@ static size_t spared(const struct muon_products *m, const struct tables *t, size
     return blocks < (double)limit ? (size_t)blocks : limit;
 }
 
+// Beside a chip that asks for less than half of a multiprocessor's shared memory an H200 begins no
+// block of tiles, although it has room; beside one that asks for a little more it does.
+static uint32_t shared_of_chips(const struct muon_products *m, const struct tables *t,
+                                unsigned entry, size_t count)
+{
+    const struct ptx_device_info *info = ptx_device_get_info(m->device);
+    const uint32_t shared = ptxk_muon_shared(entry, m->groups);
+    const uint32_t half = (uint32_t)info->shared_per_sm / 2 + MUON_ALIGNED;
+
+    return m->groups && entry == MUON_CHIP_128 && t->tile_count &&
+                   count <= (size_t)info->multiprocessors
+               ? half
+               : shared;
+}
+
 // As many blocks of tiles as multiprocessors have room for.
 static void make_launches(struct muon_products *m, const struct tables *t)
 {
     const bool small = t->side == MUON_SMALL;
     const size_t all = (size_t)ptx_device_get_info(m->device)->multiprocessors *
-                       (small ? SMALL_BLOCKS_OF_ONE : BLOCKS_OF_ONE);
+                       ptxk_muon_blocks(t->side, m->groups);
     const size_t most = all - spared(m, t, all);
     const struct places at = place(t);
     const CUdeviceptr base = ptx_buffer_address(m->memory);
     size_t chip = 0;
 
     for (unsigned k = 0; k < CHIP_ENTRIES; k++) {
+        const unsigned entry = chip_entries[k];
         if (!t->chip_count[k])
             continue;
         m->launches[m->launch_count++] =
-            (struct launch) { chip_entries[k], (unsigned)t->chip_count[k],
+            (struct launch) { entry, (unsigned)t->chip_count[k],
+                              shared_of_chips(m, t, entry, t->chip_count[k]),
                               base + at.chips + chip * sizeof(struct muon_chip) };
         chip += t->chip_count[k];
     }
-    if (t->tile_count)
+    if (t->tile_count) {
+        const unsigned entry = small ? MUON_SMALL_TILES : MUON_TILES;
         m->launches[m->launch_count++] =
-            (struct launch) { small ? MUON_SMALL_TILES : MUON_TILES,
-                              (unsigned)(t->tile_count < most ? t->tile_count : most),
-                              base + at.tiles };
+            (struct launch) { entry, (unsigned)(t->tile_count < most ? t->tile_count : most),
+                              ptxk_muon_shared(entry, m->groups), base + at.tiles };
+    }
     m->queue = (struct queue) { base + at.turns, base + at.done, (uint32_t)t->tile_count,
                                 t->matrix_count };
 }
@@ -519,7 +541,7 @@ static ptx_status launch(const struct muon_products *products, unsigned k, bool 
     const bool tiles = l->entry == MUON_TILES || l->entry == MUON_SMALL_TILES;
     struct ptx_launch_params params = {
         .grid = { l->blocks },
-        .shared_bytes = ptxk_muon_shared(l->entry, products->groups),
+        .shared_bytes = l->shared,
         .stream = stream,
         .args = tiles ? of_tiles : of_chips,
         .arg_count = tiles ? sizeof of_tiles / sizeof *of_tiles : 1,

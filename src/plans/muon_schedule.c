@@ -4,7 +4,7 @@
 
 #include "driver/error.h"
 
-enum { BYTES_OF_ELEMENT = 6, SLICE_LEAST = 512, SLICED_TILES = 16 };
+enum { BYTES_OF_ELEMENT = 6, SLICE_LEAST = 1024, SLICED_TILES = 16 };
 enum { SQUARES = 5, PAIRS = 3 }; // with so many, steps go in pairs; with fewer, the form is plain
 
 bool ptxp_muon_restarts(uint32_t step, uint32_t steps)
@@ -76,14 +76,14 @@ static uint64_t larger(uint64_t a, uint64_t b)
 }
 
 // X lies at the beginning or at the end, and moves to the other place. Between two moves, the rest
-// has the squares, and R and the sums of slices before it has others.
+// has the squares, and R and the sums of slices, which take less than X, before it has others.
 static uint64_t matrix_bytes(const struct muon_matrix *m, uint32_t steps)
 {
     const uint64_t x = x_bytes(m), square = square_bytes(m);
 
     if (ptxp_muon_on_chip(m, false))
         return x + (ptxp_muon_kept(m, steps) ? MUON_KEPT : 0);
-    return x + larger(x + square, larger(squares_of(m) * square, square + partial_bytes(m)));
+    return x + larger(x + square, squares_of(m) * square);
 }
 
 // Whether X moves to the other place after this step, counted from 1.
