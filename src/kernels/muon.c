@@ -6,14 +6,9 @@
 const char *const ptxk_muon_entries[MUON_ENTRIES] = { "muon_tiles", "muon_chip_64", "muon_chip_128",
                                                       "muon_tiles_64", "muon_square" };
 
-uint32_t ptxk_muon_columns(uint32_t side, bool groups)
-{
-    return groups && side == MUON_SMALL ? MUON_WIDE : side;
-}
-
 uint32_t ptxk_muon_stages(uint32_t side, bool groups)
 {
-    return MUON_STAGES * (side + ptxk_muon_columns(side, groups)) * MUON_ROW;
+    return groups && side == MUON_SMALL ? MUON_ALL_STAGES : MUON_STAGES;
 }
 
 unsigned ptxk_muon_blocks(uint32_t side, bool groups)
@@ -28,7 +23,8 @@ uint32_t ptxk_muon_shared(unsigned entry, bool groups)
 
     if (entry == MUON_TILES || entry == MUON_SMALL_TILES) {
         const uint32_t side = entry == MUON_TILES ? MUON_TILE : MUON_SMALL;
-        return ptxk_muon_stages(side, groups) + MUON_PIECE + aligned; // and a turn
+        const uint32_t stages = ptxk_muon_stages(side, groups);
+        return stages * 2 * side * MUON_DEPTH * 2 + MUON_PIECE + aligned; // stages, a turn
     }
     if (entry == MUON_SQUARE) // X, and R or Z on one side of the diagonal
         return (4 + 3) * 2 * MUON_CHIP_MOST * MUON_CHIP_MOST + aligned;

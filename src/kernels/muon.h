@@ -17,10 +17,11 @@ enum {
     MUON_SMALL = 64,     // and where there are few
     MUON_DEPTH = 64,     // columns of a panel
     MUON_STAGES = 3,     // of the tiles' copies
-    MUON_WIDE = 128,     // columns of those of a product that is not symmetric
+    MUON_ALL_STAGES = 4, // of small ones by warpgroups: a depth of 256
     MUON_PIECE = 16,     // bytes of a copy: 8 elements
     MUON_ALIGNED = 1024, // where warpgroups read a panel, it begins at a multiple of so many bytes
     MUON_THREADS = 128,
+    MUON_BAND_DEPTH = 256,                    // at most, of a product in bands
     MUON_PARTIAL = MUON_TILE * MUON_TILE * 4, // bytes of a tile's partial sums
     MUON_CHIP_MOST = 128,                     // rows of a matrix that one block has
     MUON_SQUARE_MOST = 256,                   // and of a square one, where warpgroups multiply
@@ -55,7 +56,7 @@ struct muon_tile {
     uint32_t row, column; // counted in tiles
     uint32_t slice;
     uint32_t place; // of the tile among those of its product
-    uint32_t unused;
+    uint32_t band;  // so many tiles beside each other, from this one on, as a band; 0: this one
 };
 
 // ---- chips: all products of a matrix of at most 128 rows ----------------------------------------
@@ -84,11 +85,9 @@ struct muon_chip {
 enum { MUON_TILES, MUON_CHIP_64, MUON_CHIP_128, MUON_SMALL_TILES, MUON_SQUARE, MUON_ENTRIES };
 extern const char *const ptxk_muon_entries[MUON_ENTRIES];
 
-// Of tiles of `side`: the bytes of all stages, the blocks that a multiprocessor has room for, and
-// the columns of a tile of a product that is not symmetric.
+// Stages of a tile of `side`, and blocks of such tiles that a multiprocessor has room for.
 uint32_t ptxk_muon_stages(uint32_t side, bool groups);
 unsigned ptxk_muon_blocks(uint32_t side, bool groups);
-uint32_t ptxk_muon_columns(uint32_t side, bool groups);
 
 // Dynamic shared memory of a block of each entry, in a text for sm_90a or not.
 uint32_t ptxk_muon_shared(unsigned entry, bool groups);

@@ -24,7 +24,7 @@ ptx_val ptxk_muon_place_of_addend(ptx_builder *b, const struct tile *t, ptx_val 
 {
     ptx_val at = ptx_xor(b, piece, ptx_and(b, row, 7));
 
-    return ptx_mad(b, row, 2 * t->shape->columns, ptx_mul(b, at, MUON_PIECE));
+    return ptx_mad(b, row, 2 * t->shape->side, ptx_mul(b, at, MUON_PIECE));
 }
 
 // ---- slices of a long depth ---------------------------------------------------------------------
@@ -122,7 +122,7 @@ static void add_addend(ptx_builder *b, const struct tile *t, const struct muon_w
             ptx_vec words = ptx_fragment_words(b, *sum);
             for (unsigned half = 0; half < 2; half++) {
                 const unsigned below = warp->apart * m + 8 * half;
-                ptx_val both = ptx_load(b, from, below * t->shape->columns / 2);
+                ptx_val both = ptx_load(b, from, below * t->shape->side / 2);
                 ptx_vec e = ptx_unpack(b, PTX_F16, both);
                 for (unsigned k = 0; k < 2; k++) {
                     ptx_val *x = &words.lane[2 * half + k];
@@ -184,8 +184,7 @@ static void clear_outside(ptx_builder *b, const struct tile *t, const struct muo
     ptx_val rows = ptx_sub(b, t->rows, t->row), columns = ptx_sub(b, t->columns, t->column);
     ptx_val row = ptx_add(b, warp->row, lane->row);
 
-    ptx_val cut = ptx_lt(b, columns, t->shape->columns);
-    ptx_if (b, ptx_or(b, ptx_lt(b, rows, t->shape->side), cut)) {
+    ptx_if (b, ptx_lt(b, ptx_min(b, rows, columns), t->shape->side)) {
         for (unsigned k = 0; k < t->shape->sums; k++) {
             const unsigned m = k / t->shape->across * warp->apart, n = k % t->shape->across * 8;
             ptx_vec words = ptx_fragment_words(b, sums[k]);
@@ -320,18 +319,12 @@ struct ptxk_muon_taken ptxk_muon_taken_of(const struct tile *t, ptx_val taken)
                                       .row = t->row,
                                       .column = t->column,
                                       .tid = t->tid,
-                                      .down = t->shape->side,
-                                      .across = t->shape->columns,
+                                      .side = t->shape->side,
                                       .tile = t };
 }
 
 static void write_tile(ptx_builder *b, const struct tile *t)
 {
-    if (t->shape->columns > t->shape->side) {
-        ptx_comment(b, "C");
-        write_rows(b, t, t->c);
-        return;
-    }
     ptx_val to = ptx_var(b, t->c), mirrored = ptx_and(b, t->symmetric, t->off_diagonal);
 
     ptx_comment(b, "C, and then Q");

@@ -45,17 +45,21 @@ static ptx_val matrix_at(ptx_builder *b, ptx_val at, uint32_t next)
     return ptx_add(b, ptx_cvt(b, PTX_U64, ptx_shr(b, at, LAST)), ptx_u64(layout));
 }
 
-// 64 rows of the product.
-static void multiply(ptx_builder *b, ptx_val left, ptx_val right, ptx_val adds, bool turned,
-                     bool across, unsigned columns, const ptx_fragment *sums)
+// 64 rows of the product. A is in shared memory, or in registers.
+struct left {
+    ptx_val at;
+    bool turned;
+    const ptx_vec *kept;
+};
+
+static void multiply(ptx_builder *b, struct left left, ptx_val right, ptx_val adds, bool across,
+                     unsigned columns, const ptx_fragment *sums)
 {
-    struct ptx_asm_params p = { .in = { left, right, adds },
-                                .isa = 80,
-                                .sm = 90,
-                                .suffix = 'a',
-                                .reads = PTX_MEMORY_SHARED,
-                                .writes = PTX_MEMORY_NONE };
+    struct ptx_asm_params p = {
+        .isa = 80, .sm = 90, .suffix = 'a', .reads = PTX_MEMORY_SHARED, .writes = PTX_MEMORY_NONE
+    };
     const unsigned count = columns / 2;
+    unsigned in = 0;
     char text[1024];
     int length = snprintf(text, sizeof text, "wgmma.mma_async.sync.aligned.m64n%uk16.f32.f16.f16 {",
                           columns);
@@ -65,8 +69,19 @@ static void multiply(ptx_builder *b, ptx_val left, ptx_val right, ptx_val adds, 
         p.inout[k] = words.lane[k % 4];
         length += snprintf(text + length, sizeof text - (size_t)length, k ? ", %%%u" : "%%%u", k);
     }
-    snprintf(text + length, sizeof text - (size_t)length, "}, %%%u, %%%u, %%%u, 1, 1, %d, %d;",
-             count, count + 1, count + 2, turned, across);
+    for (unsigned k = 0; k < 4 && left.kept; k++)
+        p.in[in++] = left.kept->lane[k];
+    if (!left.kept)
+        p.in[in++] = left.at;
+    p.in[in] = right;
+    p.in[in + 1] = adds;
+    if (left.kept)
+        snprintf(text + length, sizeof text - (size_t)length,
+                 "}, {%%%u, %%%u, %%%u, %%%u}, %%%u, %%%u, 1, 1, %d;", count, count + 1, count + 2,
+                 count + 3, count + 4, count + 5, across);
+    else
+        snprintf(text + length, sizeof text - (size_t)length, "}, %%%u, %%%u, %%%u, 1, 1, %d, %d;",
+                 count, count + 1, count + 2, left.turned, across);
     p.text = text;
     ptx_asm_emit(b, p);
 }
@@ -100,7 +115,8 @@ static void add(ptx_builder *b, const struct muon_warp *warp, ptx_val left, ptx_
                 of_a = ptx_add(b, of_a, ptx_u64(step * (turned ? in_rows : in_columns)));
             ptx_comment(b, "columns %u to %u, rows from %u on", step * STEP, step * STEP + STEP - 1,
                         m * ROWS);
-            multiply(b, of_a, of_b, warp->adds, turned, across, columns, &sums[m * columns / 8]);
+            multiply(b, (struct left) { of_a, turned, NULL }, of_b, warp->adds, across, columns,
+                     &sums[m * columns / 8]);
         }
     }
     text_of(b, "wgmma.commit_group.sync.aligned;");
@@ -116,6 +132,22 @@ void ptxk_muon_group_add_turned(ptx_builder *b, const struct muon_warp *warp, pt
                                 ptx_val right, const ptx_fragment *sums)
 {
     add(b, warp, left, right, true, true, sums);
+}
+
+void ptxk_muon_group_add_kept(ptx_builder *b, const struct muon_warp *warp,
+                              const ptx_vec left[MUON_STEPS], ptx_val right,
+                              const ptx_fragment *sums)
+{
+    ptx_val to = matrix_at(b, right, warp->panel);
+
+    ptx_comment(b, "registers are as they were set; the products begin");
+    text_of(b, "wgmma.fence.sync.aligned;");
+    for (unsigned step = 0; step < MUON_STEPS; step++) {
+        ptx_val of_b = step ? ptx_add(b, to, ptx_u64(step * (STEP * MUON_ROW >> LAST))) : to;
+        multiply(b, (struct left) { .kept = &left[step] }, of_b, warp->adds, true,
+                 STEP * warp->across, sums);
+    }
+    text_of(b, "wgmma.commit_group.sync.aligned;");
 }
 
 void ptxk_muon_group_sees(ptx_builder *b)

@@ -67,6 +67,10 @@ void ptxk_muon_group_add(ptx_builder *b, const struct muon_warp *warp, ptx_val l
 // The same of A^T, of which 64 rows are in panels as those of B are, and A B.
 void ptxk_muon_group_add_turned(ptx_builder *b, const struct muon_warp *warp, ptx_val left,
                                 ptx_val right, const ptx_fragment *sums);
+// The same of A B, 64 rows of A being in registers, by step as ptx_ldmatrix() loads them.
+void ptxk_muon_group_add_kept(ptx_builder *b, const struct muon_warp *warp,
+                              const ptx_vec left[MUON_STEPS], ptx_val right,
+                              const ptx_fragment *sums);
 // Waits for all products but the last `most` that were begun, 0 or 1.
 void ptxk_muon_group_wait(ptx_builder *b, unsigned most);
 

@@ -12,7 +12,7 @@ struct ptxk_muon_taken {
     ptx_val rows, columns; // u32: of the matrix
     ptx_val row, column;   // u32: the first that is here
     ptx_val tid;           // u32
-    unsigned down, across; // rows and columns that are here, at most
+    unsigned side;         // rows and columns that are here, at most
     const struct tile *tile;
 };
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// A tile of a product: what a block computes in a turn (muon_tiles.c), and what becomes of the sums
-// (muon_finish.c).
+// A tile of a product: what a block computes in a turn (muon_tiles.c), or some beside each other
+// (muon_band.c), and what becomes of the sums (muon_finish.c).
 #ifndef PTXGEN_KERNELS_MUON_TILE_H
 #define PTXGEN_KERNELS_MUON_TILE_H
 
 #include "muon_panel.h"
 
-// A tile of `side` rows, and what follows from it.
+// A tile of `side` rows and columns, and what follows from it.
 struct shape {
-    uint32_t side, columns;
-    uint32_t bytes, stage;           // of A's part of a stage, and of all of it
+    uint32_t side;
+    uint32_t bytes, stage;           // of one operand's part of a stage, and of all of it
     uint32_t stages;                 // of the copies
     uint32_t copies;                 // of a thread and an operand
     bool groups;                     // multiplied by a warpgroup
@@ -72,5 +72,15 @@ void ptxk_muon_read_rest(ptx_builder *b, struct tile *to);
 // C, and Q where there is one, from all sums.
 void ptxk_muon_finish_tile(ptx_builder *b, struct tile *t, const struct muon_warp *warp,
                            ptx_fragment *sums, const struct ptxk_muon_takes *takes);
+
+// Begin to copy 64 rows or columns of the tile as a panel: 64 columns of A, from `depth` bytes on,
+// and as many rows of B.
+void ptxk_muon_copy_a(ptx_builder *b, const struct tile *t, ptx_val depth, ptx_val to);
+void ptxk_muon_copy_columns(ptx_builder *b, const struct tile *t, ptx_val depth, ptx_val to);
+
+// Where a warpgroup multiplies tiles of 64 x 64: `band` of them from this one on.
+void ptxk_muon_band_emit(ptx_builder *b, const struct tile *t, ptx_val band,
+                         const struct muon_warp *warp, ptx_fragment *sums,
+                         const struct ptxk_muon_takes *takes);
 
 #endif

@@ -4,32 +4,29 @@
 // until all of the products before it are done. It waits for tiles that were taken before it alone,
 // so that some block always goes on, however many are resident. The last block of a tile to end
 // adds up the slices in their order. Of a symmetric product the tiles below the diagonal are
-// computed, and written on both sides. Where there are few, tiles have 64 rows and columns, or by
-// warpgroups 128 columns where a product is not symmetric.
+// computed, and written on both sides.
 #include "muon_tile.h"
 
 #include "common/common.h"
 
 enum { MOST_SUMS = 32 };
 
-static struct shape shape_of(uint32_t side, uint32_t columns, bool groups)
+static struct shape shape_of(uint32_t side, bool groups)
 {
-    struct shape s = {
-        .side = side, .columns = columns, .bytes = side * MUON_ROW, .groups = groups
-    };
+    struct shape s = { .side = side, .bytes = side * MUON_DEPTH * 2, .groups = groups };
 
-    s.stage = s.bytes + columns * MUON_ROW;
-    s.stages = ptxk_muon_stages(side, groups) / s.stage;
+    s.stage = 2 * s.bytes;
+    s.stages = ptxk_muon_stages(side, groups);
     s.copies = s.bytes / MUON_PIECE / MUON_THREADS;
     s.down = side / (groups ? 64 : 32);
-    s.pairs = columns / (groups ? 16 : 32);
+    s.pairs = side / (groups ? 16 : 32);
     s.across = 2 * s.pairs;
-    s.wide = columns / (16 * s.pairs);
+    s.wide = side / (16 * s.pairs);
     s.sums = s.down * s.across;
-    s.pitch = 2 * columns + MUON_PIECE;
-    s.row_pieces = columns / 8;
+    s.pitch = 2 * side + MUON_PIECE;
+    s.row_pieces = side / 8;
     s.rows_apart = MUON_THREADS / s.row_pieces;
-    s.partial = side * columns * 4;
+    s.partial = side * side * 4;
     s.in_square = MUON_TILE / side;
     return s;
 }
@@ -45,13 +42,17 @@ struct queue {
 
 // ---- the tables ---------------------------------------------------------------------------------
 
+static ptx_ptr tile_at(ptx_builder *b, const struct queue *q, ptx_val turn)
+{
+    return ptx_at(b, q->tiles, ptx_mul_wide(b, turn, sizeof(struct muon_tile) / 4));
+}
+
 static struct tile read_tables(ptx_builder *b, const struct queue *q, ptx_val turn)
 {
     struct tile t = { .shape = q->shape, .tid = q->tid, .shared = q->shared };
 
     ptx_comment(b, "the tile, and the product that it belongs to");
-    const uint32_t words = sizeof(struct muon_tile) / 4;
-    ptx_ptr own = ptx_at(b, q->tiles, ptx_mul_wide(b, turn, words));
+    ptx_ptr own = tile_at(b, q, turn);
     ptx_val product = ptx_load(b, own, MUON_PLACE(uint32_t, muon_tile, product));
     const uint32_t length = sizeof(struct muon_product) / 8;
     t.product = ptx_at(b, q->products, ptx_mul_wide(b, product, length));
@@ -89,22 +90,26 @@ static struct tile read_tables(ptx_builder *b, const struct queue *q, ptx_val tu
 
 // ---- copies -------------------------------------------------------------------------------------
 
-// 128 rows of 64 elements. Rows past the last are the last: nothing of them is written. Pieces past
-// the depth are 0.
+// A tile's rows of 64 columns of A or B^T, from `depth` bytes on. Rows past the last are the last:
+// nothing of them is written. Pieces past the depth are 0.
 static void copy_rows(ptx_builder *b, const struct tile *t, ptx_val from, ptx_val first,
-                      ptx_val rows, ptx_val pitch, ptx_val at, ptx_val taken, ptx_val to)
+                      ptx_val rows, ptx_val pitch, ptx_val depth, ptx_val to)
 {
     enum { STEP = MUON_THREADS / 8 };
-    ptx_val row = ptx_add(b, first, ptx_shr(b, t->tid, 3)), last = ptx_sub(b, rows, 1);
+    ptx_val piece = ptx_and(b, t->tid, 7), own = ptx_shr(b, t->tid, 3);
+    ptx_val at = ptx_mad(b, piece, MUON_PIECE, depth), inside = ptx_lt(b, at, t->end);
+    ptx_val taken = ptx_select(b, inside, ptx_u32(MUON_PIECE), ptx_u32(0));
+    at = ptx_select(b, inside, at, ptx_u32(0));
+    ptx_val row = ptx_add(b, first, own), last = ptx_sub(b, rows, 1);
     ptx_val source = ptx_add(b, from, ptx_cvt(b, PTX_U64, at));
-    ptx_ptr target = ptxk_muon_shared_at(b, to);
+    ptx_ptr target = ptxk_muon_shared_at(b, ptx_add(b, to, ptxk_muon_piece(b, own, piece)));
 
     for (unsigned k = 0; k < t->shape->copies; k++) {
         if (k % 2 == 0)
             ptx_comment(b, "copies from row %u on", k * STEP);
         ptx_val here = ptx_min(b, ptx_add(b, row, k * STEP), last);
-        ptx_ptr piece = ptxk_muon_global(b, PTX_F16, ptx_mad_wide(b, here, pitch, source));
-        ptx_cp_async(b, ptx_at(b, target, k * STEP * MUON_DEPTH), piece, 16, .taken = taken,
+        ptx_ptr there = ptxk_muon_global(b, PTX_F16, ptx_mad_wide(b, here, pitch, source));
+        ptx_cp_async(b, ptx_at(b, target, k * STEP * MUON_DEPTH), there, 16, .taken = taken,
                      .bypass = true);
     }
 }
@@ -129,7 +134,7 @@ static void copy_addend(ptx_builder *b, const struct tile *t, ptx_val to)
             ptx_comment(b, "copies from row %u on", k);
         ptx_val here = ptx_min(b, ptx_add(b, row, k), last);
         ptx_ptr from = ptxk_muon_global(b, PTX_F16, ptx_mad_wide(b, here, pitch, source));
-        ptx_cp_async(b, ptx_at(b, target, k * t->shape->columns), from, 16, .bypass = true);
+        ptx_cp_async(b, ptx_at(b, target, k * t->shape->side), from, 16, .bypass = true);
     }
 }
 
@@ -144,20 +149,25 @@ static struct addend addend_of(ptx_builder *b, const struct tile *t)
     const struct shape *s = t->shape;
     ptx_val has = ptx_ne(b, t->e, 0);
 
-    if (!s->groups || s->side != MUON_DEPTH || s->columns != MUON_DEPTH)
+    if (!s->groups || s->side != MUON_DEPTH)
         return (struct addend) { has, t->shared };
     ptx_comment(b, "E: a panel of A or B, or copied");
     ptx_val is_a = ptx_eq(b, t->e, t->a), is_b = ptx_eq(b, t->e, t->b);
     ptx_val stays = ptx_le(b, t->depth, s->stages * MUON_ROW);
-    stays = ptx_and(b, ptx_and(b, stays, t->symmetric), ptx_or(b, is_a, is_b));
+    stays = ptx_and(b, stays, ptx_or(b, is_a, is_b));
     ptx_val panel = ptxk_over_power_of_two(b, ptx_select(b, is_a, t->column, t->row), MUON_DEPTH);
     ptx_val in_stage = ptx_select(b, is_a, ptx_u32(0), ptx_u32(s->bytes));
     ptx_val place = ptx_add(b, ptx_mad(b, panel, s->stage, t->shared), in_stage);
     return (struct addend) { ptx_and(b, has, ptx_not(b, stays)), place };
 }
 
+void ptxk_muon_copy_a(ptx_builder *b, const struct tile *t, ptx_val depth, ptx_val to)
+{
+    copy_rows(b, t, t->a, t->row, t->rows, t->pitch_a, depth, to);
+}
+
 // 64 rows of 128 columns, as two panels.
-static void copy_columns(ptx_builder *b, const struct tile *t, ptx_val first, ptx_val to)
+void ptxk_muon_copy_columns(ptx_builder *b, const struct tile *t, ptx_val first, ptx_val to)
 {
     struct part p = ptxk_muon_part_of(b, t);
     ptx_val most = ptx_sub(b, t->pitch_b, MUON_PIECE), count = ptx_shr(b, t->depth, 1);
@@ -184,20 +194,14 @@ static void copy_panels(ptx_builder *b, const struct tile *t, bool across, ptx_v
 {
     ptx_if (b, ptx_lt(b, depth, t->end)) {
         ptx_comment(b, "a stage: its part of A");
-        ptx_val piece = ptx_and(b, t->tid, 7);
-        ptx_val at = ptx_mad(b, piece, MUON_PIECE, depth);
-        ptx_val inside = ptx_lt(b, at, t->end);
-        ptx_val taken = ptx_select(b, inside, ptx_u32(MUON_PIECE), ptx_u32(0));
-        at = ptx_select(b, inside, at, ptx_u32(0));
-        ptx_val to = ptx_add(b, stage, ptxk_muon_piece(b, ptx_shr(b, t->tid, 3), piece));
-        copy_rows(b, t, t->a, t->row, t->rows, t->pitch_a, at, taken, to);
+        ptxk_muon_copy_a(b, t, depth, stage);
         ptx_comment(b, "its part of B");
         if (across)
-            copy_columns(b, t, depth, ptx_add(b, stage, t->shape->bytes));
+            ptxk_muon_copy_columns(b, t, depth, ptx_add(b, stage, t->shape->bytes));
         else
             ptx_if (b, t->two)
-                copy_rows(b, t, t->b, t->column, t->columns, t->pitch_b, at, taken,
-                          ptx_add(b, to, t->shape->bytes));
+                copy_rows(b, t, t->b, t->column, t->columns, t->pitch_b, depth,
+                          ptx_add(b, stage, t->shape->bytes));
     }
 }
 
@@ -336,7 +340,7 @@ static struct queue queue_params(ptx_builder *b, const struct shape *shape)
     q.tiles_count = ptx_param(b, PTX_U32, "tile_count");
     q.matrices = ptx_param(b, PTX_U32, "matrix_count");
     q.shared = ptxk_muon_dynamic(b);
-    ptx_val behind = ptx_add(b, q.shared, ptxk_muon_stages(shape->side, shape->groups));
+    ptx_val behind = ptx_add(b, q.shared, shape->stages * shape->stage);
     q.turn = ptx_ptr_cast(b, PTX_U32, ptxk_muon_shared_at(b, behind));
     q.next = ptx_var(b, ptx_u32(0));
     return q;
@@ -401,12 +405,11 @@ static void end_queue(ptx_builder *b, const struct queue *q)
     }
 }
 
-// The sums of a tile and what becomes of them. `done`: a variable, whether that is the end of it.
-static void compute(ptx_builder *b, struct tile *t, const struct muon_warp *warp,
-                    const struct muon_part part[2], ptx_fragment *sums,
-                    const struct ptxk_muon_takes *takes, ptx_val done)
+// One tile, or a slice of its depth. Returns whether it is done: a predicate.
+static ptx_val compute(ptx_builder *b, struct tile *t, const struct muon_warp *warp,
+                       const struct muon_part part[2], ptx_fragment *sums,
+                       const struct ptxk_muon_takes *takes)
 {
-    ptxk_muon_zero(b, warp, sums, false);
     ptx_if (b, t->across) {
         if (t->shape->groups)
             sum_by_group(b, t, warp, true, sums);
@@ -419,38 +422,25 @@ static void compute(ptx_builder *b, struct tile *t, const struct muon_warp *warp
         else
             sum(b, t, warp, false, part, sums);
     }
-    ptx_set(b, done, ptxk_muon_add_slices(b, t, sums));
-    ptx_if (b, done)
+    ptx_val finishes = ptxk_muon_add_slices(b, t, sums);
+    ptx_if (b, finishes)
         ptxk_muon_finish_tile(b, t, warp, sums, takes);
-}
-
-// The same of a product that is not symmetric.
-static void compute_wide(ptx_builder *b, struct tile *t, const struct muon_warp *warp,
-                         ptx_fragment *sums, const struct ptxk_muon_takes *takes)
-{
-    ptxk_muon_zero(b, warp, sums, false);
-    sum_by_group(b, t, warp, true, sums);
-    ptxk_muon_finish_tile(b, t, warp, sums, takes);
+    return finishes;
 }
 
 void ptxk_muon_tiles_emit(ptx_builder *b, uint32_t side, const struct ptxk_muon_takes *takes)
 {
-    const bool groups = ptxk_muon_has_groups(b);
-    const uint32_t columns = ptxk_muon_columns(side, groups);
-    const struct shape shape = shape_of(side, side, groups), wide = shape_of(side, columns, groups);
+    const struct shape shape = shape_of(side, ptxk_muon_has_groups(b));
     ptxk_muon_lead(b);
     struct queue q = queue_params(b, &shape);
     const uint32_t panel = MUON_DEPTH * MUON_ROW;
     struct muon_warp warp = shape.groups
                                 ? ptxk_muon_group(b, shape.down, shape.pairs, panel)
                                 : ptxk_muon_warp(b, shape.down, shape.pairs, shape.wide, panel);
-    struct muon_warp of_wide = warp;
     ptx_fragment sums[MOST_SUMS];
     struct muon_part part[2];
 
-    if (columns > side)
-        of_wide = ptxk_muon_group(b, wide.down, wide.pairs, panel);
-    ptxk_muon_zero(b, &of_wide, sums, true);
+    ptxk_muon_zero(b, &warp, sums, true);
     for (unsigned k = 0; k < 2 && !shape.groups; k++)
         ptxk_muon_part_var(b, &warp, &part[k]);
     ptx_if (b, ptx_eq(b, q.tid, 0))
@@ -461,6 +451,7 @@ void ptxk_muon_tiles_emit(ptx_builder *b, uint32_t side, const struct ptxk_muon_
         ptx_val turn = ptx_load(b, q.turn, 0);
         ptx_break_if(b, ptx_ge(b, turn, q.tiles_count));
         struct tile t = read_tables(b, &q, turn);
+        ptxk_muon_zero(b, &warp, sums, false);
         const struct addend e = addend_of(b, &t);
         t.wanted = ptx_var(b, e.wanted);
         t.addend = ptx_var(b, e.place);
@@ -468,24 +459,23 @@ void ptxk_muon_tiles_emit(ptx_builder *b, uint32_t side, const struct ptxk_muon_
             t.matrix = NUMBER_OF(&t, matrix);
             ptxk_muon_read_rest(b, &t);
         }
-        struct tile w = t;
-        w.shape = &wide;
         if (takes) {
             ptx_val taken = NUMBER_OF(&t, taken);
             ptx_if (b, ptx_ne(b, taken, 0)) {
-                const struct ptxk_muon_taken from = ptxk_muon_taken_of(&w, taken);
+                const struct ptxk_muon_taken from = ptxk_muon_taken_of(&t, taken);
                 takes->ahead(b, takes->user, &from);
             }
         }
         wait_for_others(b, &q, &t);
         ptx_val done = ptx_var(b, ptx_bool(true));
-        if (columns > side) {
-            ptx_if (b, ptx_or(b, t.symmetric, ptx_not(b, t.across)))
-                compute(b, &t, &warp, part, sums, NULL, done);
+        if (shape.groups && side == MUON_SMALL) {
+            ptx_val band = ptx_load(b, tile_at(b, &q, turn), MUON_PLACE(uint32_t, muon_tile, band));
+            ptx_if (b, ptx_ne(b, band, 0))
+                ptxk_muon_band_emit(b, &t, band, &warp, sums, takes);
             ptx_else (b)
-                compute_wide(b, &w, &of_wide, sums, takes);
+                ptx_set(b, done, compute(b, &t, &warp, part, sums, takes));
         } else {
-            compute(b, &t, &warp, part, sums, takes, done);
+            ptx_set(b, done, compute(b, &t, &warp, part, sums, takes));
         }
         tell_others(b, &q, &t, done);
     }

@@ -334,7 +334,7 @@ void ptxk_matrix_step_chip(ptx_builder *b, struct ptxk_tile *s, ptx_val matrix,
 static struct ptxk_matrix_tile taken_tile(ptx_builder *b, const struct ptxk_muon_taken *t,
                                           ptx_ptr row)
 {
-    const uint32_t vectors = t->across / LANES;
+    const uint32_t vectors = t->side / LANES;
     struct ptxk_matrix_tile m = { .row = row };
 
     ptx_val along = ptx_mul(b, ptx_and(b, t->tid, vectors - 1), LANES);
@@ -345,8 +345,8 @@ static struct ptxk_matrix_tile taken_tile(ptx_builder *b, const struct ptxk_muon
     m.columns = ptx_bitcast(b, PTX_S32, t->columns);
     m.regular = ptx_eq(b, ptx_and(b, t->columns, LANES - 1), 0);
     ptx_val down = ptx_sub(b, t->rows, t->row), beside = ptx_sub(b, t->columns, t->column);
-    m.height = ptx_bitcast(b, PTX_S32, ptx_min(b, down, t->down));
-    m.width = ptx_bitcast(b, PTX_S32, ptx_min(b, beside, t->across));
+    m.height = ptx_bitcast(b, PTX_S32, ptx_min(b, down, t->side));
+    m.width = ptx_bitcast(b, PTX_S32, ptx_min(b, beside, t->side));
     ptx_val before = ptx_mul_wide(b, t->row, t->columns);
     m.memory_first = m.first = ptx_add(b, before, ptx_cvt(b, PTX_U64, t->column));
     return m;
@@ -372,14 +372,14 @@ void ptxk_matrix_taken_prefetch(ptx_builder *b, const struct ptxk_tile *s, ptx_p
 
     if (type == PTX_NONE)
         return;
-    const uint32_t line = LINE / ptx_type_bytes(type), lines = t->across / line;
+    const uint32_t line = LINE / ptx_type_bytes(type), lines = t->side / line;
     ptx_comment(b, "brings the weights near, a line for a thread");
     ptx_ptr of = ptxk_matrix_tensor_at(b, s->spec, rows, s->tensor);
     ptx_val at = ptx_load(b, of, NORM_PLACE(uint64_t, struct step_tensor_row, parameter));
     ptx_ptr p = ptx_ptr_from(b, type, PTX_SPACE_GLOBAL, at);
     ptx_val right = ptx_mad(b, ptx_and(b, t->tid, lines - 1), line, t->column);
     ptx_val first = ptx_shr(b, t->tid, ptxk_log2(lines));
-    ptx_for (b, k, first, ptx_u32(t->down), MUON_THREADS / lines) {
+    ptx_for (b, k, first, ptx_u32(t->side), MUON_THREADS / lines) {
         ptx_val row = ptx_add(b, t->row, k), is_row = ptx_lt(b, row, t->rows);
         ptx_if (b, ptx_and(b, is_row, ptx_lt(b, right, t->columns))) {
             ptx_val before = ptx_mul_wide(b, row, t->columns);

@@ -39,6 +39,7 @@ struct tables {
     uint64_t stages; // that all tiles pass through
     uint64_t beside; // as in struct muon_set
     uint32_t side;   // of a tile
+    uint32_t band;   // tiles of a band, at most; 0: there are none
     bool groups;     // warpgroups multiply
 };
 
@@ -148,6 +149,51 @@ static uint32_t choose_side(const struct tables *t, const struct muon_set *set,
     return tiles / levels < room ? MUON_SMALL : MUON_TILE;
 }
 
+// Whether tiles beside each other are computed as bands.
+static bool has_bands(const struct tables *t, const struct muon_product *p)
+{
+    return t->groups && t->side == MUON_SMALL && p->across && !p->symmetric && !p->e &&
+           p->depth <= 2 * MUON_BAND_DEPTH;
+}
+
+// As long as they are few enough to be computed at once: each matrix has them at a restart, and at
+// the end.
+static uint32_t choose_band(const struct tables *t, const struct muon_set *set,
+                            const ptx_device *device)
+{
+    enum { MOST = 3, TIMES = 2, BLOCKS = 2 };
+    const uint64_t room = (uint64_t)ptx_device_get_info(device)->multiprocessors * BLOCKS;
+    uint64_t tiles = 0;
+
+    if (set->band)
+        return set->band;
+    for (size_t k = 0; k < t->row_count; k++) {
+        const struct muon_product *p = &t->rows[k].product;
+        if (has_bands(t, p))
+            tiles += (uint64_t)tiles_of(p->rows, t->side) * tiles_of(p->columns, t->side);
+    }
+    const uint64_t band = (tiles / TIMES + room - 1) / room;
+    return (uint32_t)(band > MOST ? MOST : band < 2 ? 0 : band);
+}
+
+static ptx_status add_bands(struct tables *t, uint32_t number, uint32_t down, uint32_t across)
+{
+    const struct muon_product *p = &t->rows[number].product;
+    const uint32_t bands = (across + t->band - 1) / t->band;
+
+    if (!grow(&t->tiles, &t->tile_room, t->tile_count, (size_t)bands * down, sizeof *t->tiles))
+        return out_of_memory();
+    for (uint32_t k = 0; k < bands; k++)
+        for (uint32_t row = 0; row < down; row++) {
+            const uint32_t column = across * k / bands, next = across * (k + 1) / bands;
+            t->tiles[t->tile_count++] =
+                (struct muon_tile) { number, row, column, 0, 0, next - column };
+        }
+    t->all[p->matrix] += bands * down;
+    t->stages += (uint64_t)down * across * ((p->slice + MUON_DEPTH - 1) / MUON_DEPTH);
+    return PTX_OK;
+}
+
 // Neighbouring blocks share rows of B, or its columns. A level of a matrix begins when those before
 // it are done.
 static ptx_status add_tiles(struct tables *t, uint32_t number)
@@ -156,10 +202,16 @@ static ptx_status add_tiles(struct tables *t, uint32_t number)
     uint32_t *done = &t->done[p->matrix], *all = &t->all[p->matrix], *level = &t->level[p->matrix];
     const uint32_t down = tiles_of(p->rows, t->side), across = tiles_of(p->columns, t->side);
     const uint32_t in_square = MUON_TILE / t->side;
-    const uint32_t step = p->symmetric ? 1 : ptxk_muon_columns(t->side, t->groups) / t->side;
     uint32_t place = 0;
 
-    for (uint32_t column = 0; column < across; column += step)
+    if (*level != t->rows[number].level) {
+        *level = t->rows[number].level;
+        *done = *all;
+    }
+    p->needed = *done;
+    if (t->band && has_bands(t, p))
+        return add_bands(t, number, down, across);
+    for (uint32_t column = 0; column < across; column++)
         for (uint32_t row = p->symmetric ? column / in_square * in_square : 0; row < down;
              row++, place++) {
             if (!grow(&t->tiles, &t->tile_room, t->tile_count, p->slices, sizeof *t->tiles))
@@ -172,11 +224,6 @@ static ptx_status add_tiles(struct tables *t, uint32_t number)
         p->counters = t->counter_count; // an index until the address is known
         t->counter_count += place;
     }
-    if (*level != t->rows[number].level) {
-        *level = t->rows[number].level;
-        *done = *all;
-    }
-    p->needed = *done;
     *all += place;
     t->stages += (uint64_t)place * p->slices * ((p->slice + MUON_DEPTH - 1) / MUON_DEPTH);
     return PTX_OK;
@@ -267,6 +314,7 @@ static ptx_status fill(struct tables *t, const struct muon_set *set, CUdeviceptr
     if (!status && t->row_count) {
         qsort(t->rows, t->row_count, sizeof *t->rows, by_level);
         t->side = choose_side(t, set, device);
+        t->band = choose_band(t, set, device);
         t->done = calloc(t->matrix_count, sizeof *t->done);
         t->all = calloc(t->matrix_count, sizeof *t->all);
         t->level = calloc(t->matrix_count, sizeof *t->level);

@@ -71,6 +71,7 @@ struct muon_set {
     uint64_t beside; // elements that the launch after those of the products steps beside them
     struct muon_taker taker;
     uint32_t side; // of tiles; 0: as the number of tiles has it. No bit depends on it
+    uint32_t band; // of such tiles one block computes beside each other; 0: likewise
     bool by_warps; // tiles multiplied warp by warp on sm_90, too: neither does one on this
 };
 

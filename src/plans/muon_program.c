@@ -111,7 +111,7 @@ static bool is_updated_on_chip(const struct ptx_step_params *params, size_t t)
 }
 
 size_t ptxp_matrix_many = 512; // twice as many blocks as an H200 has at once
-uint32_t ptxp_matrix_side;
+uint32_t ptxp_matrix_side, ptxp_matrix_band;
 
 enum matrix_chips ptxp_matrix_chips(const struct ptx_step_params *params)
 {
@@ -388,7 +388,8 @@ static struct muon_set products_of(const struct ptx_step_params *params,
                                .count = set->count,
                                .schedules = set->schedules,
                                .schedule_count = params->group_count,
-                               .side = ptxp_matrix_side };
+                               .side = ptxp_matrix_side,
+                               .band = ptxp_matrix_band };
 }
 
 // The entries of products, as bits, whose kernels may take it.

@@ -25,7 +25,7 @@ ptx_status ptxp_muon_visit(const struct muon_matrix *m, const struct muon_schedu
 // So many long matrices of a plan are updated by the blocks that multiply them; tests set it. Of
 // fewer, a launch over the whole GPU takes less.
 extern size_t ptxp_matrix_many;
-// As struct muon_set's side, for the matrices of plans; tests set it.
-extern uint32_t ptxp_matrix_side;
+// As struct muon_set's side and band, for the matrices of plans; tests set them.
+extern uint32_t ptxp_matrix_side, ptxp_matrix_band;
 
 #endif

@@ -141,7 +141,7 @@ static struct subject subjects[] = {
     { 1, 1, RANDOM, FIVE },       { 30, 41, ZERO, FIVE },    { 128, 128, RANDOM, TWO },
     { 77, 90, RANDOM, FOUR },     { 129, 129, RANDOM, TWO }, { 130, 150, RANDOM, FIVE },
     { 129, 1030, LOW_RANK, ONE }, { 193, 193, ILL, FIVE },   { 130, 210, ILL, FIVE },
-    { 130, 290, LOW_RANK, FOUR },
+    { 130, 290, LOW_RANK, FOUR }, { 200, 201, RANDOM, ONE },
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 
@@ -168,8 +168,8 @@ struct result {
 };
 
 static struct result run(const struct subject *const *which, size_t count,
-                         const struct muon_schedule *of, uint32_t side, bool by_warps,
-                         bool captured)
+                         const struct muon_schedule *of, uint32_t side, uint32_t band,
+                         bool by_warps, bool captured)
 {
     struct result result = { 0 };
     uint64_t bytes;
@@ -183,6 +183,7 @@ static struct result run(const struct subject *const *which, size_t count,
                                   .schedules = of,
                                   .schedule_count = SCHEDULES,
                                   .side = side,
+                                  .band = band,
                                   .by_warps = by_warps };
     assert_int_equal(ptxp_muon_layout(&set, &bytes), PTX_OK);
     result.memory = malloc(bytes);
@@ -279,7 +280,7 @@ static const struct subject *all[SUBJECTS];
 
 TEST(results_are_close_to_the_plain_iteration)
 {
-    const struct result result = run(all, SUBJECTS, schedules, 0, false, false);
+    const struct result result = run(all, SUBJECTS, schedules, 0, 0, false, false);
 
     assert_int_equal(result.launches, 3 + ptxp_muon_has_groups(gpu.device));
     expect_close(&result, all, SUBJECTS);
@@ -288,7 +289,8 @@ TEST(results_are_close_to_the_plain_iteration)
 
 // Each alone, with the other tiles and multiplied by warps: the bits that it has among the others,
 // captured, whose products warpgroups make where the device has them, those of square matrices in
-// one block. Blocks of 64 and of 128 rows are beside each other in the order of the caller.
+// one block, and those by Q in bands of small tiles or by large ones. Blocks of 64 and of 128 rows
+// are beside each other in the order of the caller.
 TEST(bits_depend_on_the_matrix_alone)
 {
     static const unsigned which[] = { 5, 10, 2, 13, 4, 9, 11, 12, 14 };
@@ -297,16 +299,19 @@ TEST(bits_depend_on_the_matrix_alone)
 
     for (size_t i = 0; i < COUNT; i++)
         some[i] = &subjects[which[i]];
-    const struct result together = run(some, COUNT, schedules, MUON_TILE, false, true);
+    const struct result together = run(some, COUNT, schedules, MUON_TILE, 0, false, true);
+    const struct result bands = run(some, COUNT, schedules, MUON_SMALL, 2, false, false);
     for (size_t i = 0; i < COUNT; i++) {
-        const struct result alone = run(&some[i], 1, schedules, MUON_SMALL, true, false);
+        const struct result alone = run(&some[i], 1, schedules, MUON_SMALL, 0, true, false);
         const struct muon_matrix *m = &alone.matrices[0];
         const size_t bytes = m->rows * (size_t)muon_pitch(m->columns);
         assert_memory_equal(alone.memory + m->out, together.memory + together.matrices[i].out,
                             bytes);
+        assert_memory_equal(alone.memory + m->out, bands.memory + bands.matrices[i].out, bytes);
         free(alone.memory);
     }
     free(together.memory);
+    free(bands.memory);
 }
 
 // Warpgroups multiply where the device has instructions of theirs, unless that is not wanted.
@@ -315,7 +320,7 @@ TEST(warpgroups_multiply_on_sm_90)
     const struct subject *one[] = { &subjects[6] };
 
     for (unsigned by_warps = 0; by_warps < 2; by_warps++) {
-        const struct result result = run(one, 1, schedules, 0, by_warps, false);
+        const struct result result = run(one, 1, schedules, 0, 0, by_warps, false);
         const struct ptx_device_info *info = ptx_device_get_info(gpu.device);
         assert_int_equal(result.groups, !by_warps && info->sm == 90 && info->isa >= 80);
         free(result.memory);
@@ -333,7 +338,7 @@ TEST(nothing_stays_finite_beyond_f16)
     large.x[(size_t)large.n * large.k - 1] = 300;
     const struct subject *one[] = { &large };
     for (unsigned by_warps = 0; by_warps < 2; by_warps++) {
-        const struct result result = run(one, 1, schedules, 0, by_warps, false);
+        const struct result result = run(one, 1, schedules, 0, 0, by_warps, false);
         const struct muon_matrix *m = &result.matrices[0];
         for (uint32_t row = 0; row < large.n; row++) {
             const uint16_t *x = (const uint16_t *)(const void *)(result.memory + m->out +
@@ -372,7 +377,7 @@ TEST(other_counts_of_steps)
         struct random r = gpu_random("steps");
         for (unsigned i = 0; i < 2; i++)
             prepare(&r, &own[i], schedule);
-        const struct result result = run(which, 2, schedule, 0, false, false);
+        const struct result result = run(which, 2, schedule, 0, 0, false, false);
         expect_close(&result, which, 2);
         unsigned levels = 0, more = 0, of_pairs = 0, of_plain = 0;
         ptxp_muon_visit(&large, &schedule[0], 0, count_level, &levels);

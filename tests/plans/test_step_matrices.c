@@ -160,6 +160,7 @@ TEST(test_tiles)
 
     for (unsigned k = 0; k < PLANS; k++) {
         ptxp_matrix_side = k ? MUON_TILE : MUON_SMALL;
+        ptxp_matrix_band = 2;
         matrix_set_create(&set, &r, shapes[k], SHAPES);
         set.groups[0].nesterov = !k;
         set.params.gradients = (ptx_step_gradients)(2 * k);
@@ -171,6 +172,7 @@ TEST(test_tiles)
         check_skipped(&r, plan, 0, INFINITY);
     }
     ptxp_matrix_side = side;
+    ptxp_matrix_band = 0;
 }
 
 // Long matrices, whose momentum and update are made there, too, and whose Q is kept at a restart;
