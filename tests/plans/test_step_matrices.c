@@ -398,12 +398,10 @@ TEST(test_changes)
 // The only matrix has no gradient: AdamW's tensor is stepped all the same.
 TEST(test_no_gradient)
 {
-    static const struct matrix_shape shapes[] = {
-        { 9, 9, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, true },
-    };
+    static const struct matrix_shape shape = { 9, 9, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, true };
     struct random r = gpu_random("no gradient");
 
-    matrix_set_create(&set, &r, shapes, 1);
+    matrix_set_create(&set, &r, &shape, 1);
     matrix_set_steps(&set, &r);
 }
 
