@@ -297,8 +297,8 @@ class Engine:
         for k, item in enumerate(items):
             by_device.setdefault(item.local.device, []).append(k)
         alone = self._device_of(params)
-        if not items and owner.guards is not None and _device.of(alone):
-            by_device[alone] = []  # guards see a step without gradients, as later ones, and those that other ranks take
+        if not items and norm and reduced.group is not None and owner.guards is not None and _device.of(alone):
+            by_device[alone] = []  # guards see the steps that other ranks take
         over_ranks = _over_ranks.OverRanks.made(owner, params, asked, ())  # the plans are not made yet
         self._exchange(owner, groups, params, asked)
         phases = (norm and (reduced.group is not None or len(by_device) > 1) or over_ranks is not None
