@@ -421,6 +421,19 @@ def test_dicts_of_others(saved, loads, words):
         loads(params, lr=0.1).load_state_dict(of.state_dict())
 
 
+@pytest.mark.skipif(not hasattr(torch.optim.Optimizer, "register_load_state_dict_pre_hook"), reason="torch before 2.1 has no hooks")
+@pytest.mark.parametrize("error", [ValueError(), KeyError(1, 2), UnicodeError("of a subclass")])
+def test_errors_of_hooks_stay(error):
+    def hook(optimizer, state_dict):
+        raise error
+    params = parameters(shapes=[(4, 4)])
+    optimizer = pt.SGD(params, lr=0.1)
+    optimizer.register_load_state_dict_pre_hook(hook)
+    with pytest.raises(type(error)) as found:
+        optimizer.load_state_dict(pt.AdamW(params).state_dict())
+    assert found.value is error
+
+
 def test_emulate(monkeypatch):
     """Without the emulator, and with one that does not have the process's memory."""
     def none():

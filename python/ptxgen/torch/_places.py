@@ -86,7 +86,8 @@ def of_kind(state_dict: Dict[str, Any], own: List[Dict[str, Any]]) -> Iterator[N
         yield
     except (KeyError, ValueError) as error:
         theirs, ours = _kind_of(state_dict), _kind_of({"param_groups": own})
-        if theirs is None or ours is None or theirs == ours or str(error.args[0]).startswith("the dict is of"):
+        if (theirs is None or ours is None or theirs == ours or type(error) not in (KeyError, ValueError)
+                or len(error.args) != 1 or str(error.args[0]).startswith("the dict is of")):  # others are a hook's
             raise
         kind = KeyError if isinstance(error, KeyError) else ValueError
         raise kind(f"the dict seems to be of {theirs}, and that of {ours} is needed: {error.args[0]}") from None

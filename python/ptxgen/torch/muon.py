@@ -332,8 +332,8 @@ def _take_names(group: Dict[str, Any]) -> None:
 
 
 def _as_it_is(given: Any) -> Any:
-    """A setting that stays what it is, where a list may be changed in place."""
-    return tuple(tuple(one) if isinstance(one, list) else one for one in given) if isinstance(given, list) else given
+    """A setting that stays what it is, where a list, or one in it, may be changed in place."""
+    return tuple(map(_as_it_is, given)) if isinstance(given, (list, tuple)) else given
 
 
 def _triples(given: Any, steps: int) -> Tuple[_Triple, ...]:
@@ -451,9 +451,10 @@ def _slices(group: Dict[str, Any], shape: Tuple[int, ...], what: str, name: Opti
                              "model.named_parameters()")
         try:
             heads = heads(name, shape)
-        except Exception as error:  # the caller's own, which says of which parameter
-            if len(error.args) < 2:
-                error.args = (": ".join([f"{what}, `heads`", *map(str, error.args)]),)
+        except Exception as error:  # the caller's own, which says of which parameter, once
+            said = [f"{what}, `heads`", *map(str, error.args)]
+            if len(error.args) < 2 and not "".join(said[1:]).startswith(said[0]):
+                error.args = (": ".join(said),)
             raise
     if heads is None or 0 in shape:
         return []
