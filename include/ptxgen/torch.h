@@ -55,7 +55,7 @@ struct ptx_torch_tensor {
     CUdeviceptr data;          ///< of its elements
     int64_t numel;             ///< their number
     int64_t dim;               ///< how many dimensions it has
-    const int64_t *shape;      ///< their sizes, and then their strides; must stay
+    const int64_t *shape;      ///< their sizes, then their strides; must stay; NULL if dim is 0
     CUdeviceptr instead;       ///< the address to give for a gradient without elements
     int32_t dtype;             ///< of the parameter, as get_dtype() says it
     int32_t gradient_dtype;    ///< of the gradient

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// All products of many matrices, in one launch. Blocks take tiles of 128 x 128, or slices of their
-// depth, in the order of a table, in which a matrix's products follow one another; a tile waits
-// until all of the products before it are done. It waits for tiles that were taken before it alone,
-// so that some block always goes on, however many are resident. The last block of a tile to end
-// adds up the slices in their order. Of a symmetric product the tiles below the diagonal are
-// computed, and written on both sides.
+// All products of many matrices, in one launch. Blocks take tiles of 128 x 128 or of 64 x 64,
+// slices of their depth, or bands of small ones, in the order of a table, in which a matrix's
+// products follow one another; a tile waits until all of the products before it are done. It waits
+// for tiles that were taken before it alone, so that some block always goes on, however many are
+// resident. The last block of a tile to end adds up the slices in their order. Of a symmetric
+// product the tiles below the diagonal are computed, and written on both sides.
 #include "muon_tile.h"
 
 #include "common/common.h"
@@ -166,7 +166,7 @@ void ptxk_muon_copy_a(ptx_builder *b, const struct tile *t, ptx_val depth, ptx_v
     copy_rows(b, t, t->a, t->row, t->rows, t->pitch_a, depth, to);
 }
 
-// 64 rows of 128 columns, as two panels.
+// 64 rows of the tile's columns, as one panel or two.
 void ptxk_muon_copy_columns(ptx_builder *b, const struct tile *t, ptx_val first, ptx_val to)
 {
     struct part p = ptxk_muon_part_of(b, t);

@@ -15,9 +15,9 @@
 // with the least work whose squares have room beside X in six bytes an element. Matrices of at most
 // 128 rows have one block each, which does all of it, and where warpgroups multiply square ones of
 // at most 256 rows have one, too, with the same bits; the others share one launch, whose blocks
-// take tiles of 128 x 128 of the products in turn. A symmetric product is computed on one side of
-// the diagonal, tile by tile. How a matrix is computed, and so its bits, follow from its sizes and
-// its schedule alone.
+// take tiles of the products in turn, of 128 x 128 or of 64 x 64. A symmetric product is computed
+// on one side of the diagonal, tile by tile. How a matrix is computed, and so its bits, follow from
+// its sizes and its schedule alone.
 #ifndef PTXGEN_PLANS_MUON_PRODUCTS_H
 #define PTXGEN_PLANS_MUON_PRODUCTS_H
 

@@ -29,14 +29,14 @@ static bool is_on_device(const struct ptx_torch_functions *f, const void *some,
 static bool has_shape(const struct ptx_torch_functions *f, const void *some,
                       const struct ptx_torch_tensor *tensor)
 {
-    const int64_t *const sizes = tensor->shape, *const strides = sizes + tensor->dim;
+    const int64_t *const sizes = tensor->shape;
     int64_t dim = 0, *found = NULL, *steps = NULL;
 
     if (f->get_dim(some, &dim) || dim != tensor->dim || f->get_sizes(some, &found) ||
         f->get_strides(some, &steps))
         return false;
     for (int64_t k = 0; k < dim; k++)
-        if (found[k] != sizes[k] || (sizes[k] > 1 && steps[k] != strides[k]))
+        if (found[k] != sizes[k] || (sizes[k] > 1 && steps[k] != sizes[dim + k]))
             return false;
     return true;
 }
