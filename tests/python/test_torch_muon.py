@@ -463,10 +463,13 @@ def test_dicts_of_others():
     missing, lacking = copy.deepcopy(saved), copy.deepcopy(saved)
     del missing["state"][0]["momentum_buffer"]
     del lacking["param_groups"][0]["ns_steps"]
+    strays = [{**both, half: {**both[half], "state": {**both[half]["state"], 7: both[half]["state"][0]}}} for half in both]
     for given, kind, words in (
             (swapped, ValueError, "group 0 of the dict has use_muon=False, and that of the optimizer True"),
             ({"muon": both["muon"]}, ValueError, "the dict 'adamw' has 0 groups, and the optimizer 2 with use_muon=False"),
             (without, ValueError, "of an optimizer without groups of use_muon=False, which this one has"),
+            *((stray, ValueError, f"the dict '{half}': state has the key 7, which is no parameter of param_groups: they have 0, ")
+              for half, stray in zip(both, strays)),
             ({"muon": "none"}, ValueError, "the dict 'muon' is not what state_dict"),
             (lacking, ValueError, "ns_steps is missing in a group with use_muon=True: .* of a dict that is loaded have all"),
             (missing, KeyError, "parameter 0 of group 0: there is no momentum_buffer among its states")):

@@ -42,7 +42,7 @@ def place_of(key: Any, groups: List[Dict[str, Any]]) -> Tuple[int, int]:
     return next(found, (0, 0))
 
 
-def check_keys(state: Dict[Any, Any], groups: List[Dict[str, Any]], own: List[Dict[str, Any]]) -> None:
+def check_keys(state: Dict[Any, Any], groups: List[Dict[str, Any]], own: List[Dict[str, Any]], what: str = "") -> None:
     """Whether the states of a dict are those of its parameters. torch would keep others, for nobody."""
     keys = [key for group in groups for key in group["params"]]
     if [len(group["params"]) for group in groups] != [len(group["params"]) for group in own]:
@@ -50,7 +50,7 @@ def check_keys(state: Dict[Any, Any], groups: List[Dict[str, Any]], own: List[Di
     known = set(keys)
     for key, states in state.items():
         if isinstance(states, dict) and key not in known:
-            raise ValueError(f"state has the key {key!r}, which is no parameter of param_groups: they have "
+            raise ValueError(f"{what}state has the key {key!r}, which is no parameter of param_groups: they have "
                              f"{listed(map(repr, keys))}. Its states would be lost")
 
 

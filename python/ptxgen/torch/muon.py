@@ -20,6 +20,7 @@ from ._exchange import Matrix, Rows, rows_of
 from ._formats import EmaDtype, StateDtype
 from ._items import is_number
 from ._part import Piece
+from ._places import check_keys
 from ._shortcuts import local
 from .fp8 import Float8Weights
 from .guards import Guards
@@ -540,6 +541,8 @@ def _joined(given: Dict[str, Any], kinds: List[bool]) -> Dict[str, Any]:
         if has != kinds.count(kind):
             raise ValueError(f"the dict {name!r} has {has} groups, and the optimizer {kinds.count(kind)} with "
                              f"use_muon={kind}")
+        if one is not None:
+            check_keys(one["state"], one["param_groups"], one["param_groups"], f"the dict {name!r}: ")
     state: Dict[Any, Any] = {}
     groups: List[Dict[str, Any]] = []
     waiting = {kind: iter(one["param_groups"] if one else ()) for kind, one in parts.items()}
