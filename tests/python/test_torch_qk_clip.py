@@ -175,6 +175,8 @@ def test_misuse():
             (lambda: pt.QKClip(params[0], ones[:2], [(0, 4), (3, 4)]), "ranges 0 and 1 overlap: both have row 3"),
             (lambda: pt.QKClip(params[0], ones[:2], [(0, 4), (4, 1, 0, True)]), "range 1 is of columns, and range 0 of rows"),
             (lambda: pt.QKClip(params[0], ones[:1], [(20, 5)]), "range 0, first 20 and run 5, is not within the 24 rows"),
+            (lambda: pt.QKClip(params[0], ones[:1], [(0, 2**64 + 4)]), "range 0, is no range"),
+            (lambda: pt.QKClip(params[0], ones[:1], [(0, 4, 2**64)]), "range 0, is no range"),
             (lambda: pt.QKClip(params[0], ones[:1], [(2, 2, 3)]), "range 0 has a stride of 3, below first"),
             (lambda: pt.QKClip(params[0], ones[:1], ["rows"]), "'rows', range 0, is no range"),
             (lambda: pt.QKClip(params[0], ones, columns=2), "columns: 2 is neither"),

@@ -35,6 +35,7 @@ AdjustLr = Literal["original", "match_rms_adamw"]
 _ADJUST = ("original", "match_rms_adamw")
 _NO_BLOCKS = ("float32", "master", "remainder", "bf16")  # state_dtypes of matrices
 _MATRICES = ("heads", "uncovered", "of_3d", "in_by_out")  # of a group with use_muon: what its matrices are
+_MOST = (1 << 63) - 1  # of a range's numbers
 _MUON = ("momentum", "nesterov", "ns_coefficients", "ns_steps", "adjust_lr_fn", *_MATRICES)  # what AdamW has not
 # What torch.optim.AdamW's groups have beside ours.
 _TORCHS = {"amsgrad": False, "maximize": False, "foreach": None, "capturable": False, "differentiable": False,
@@ -499,9 +500,9 @@ def _range(given: Any, what: str) -> MatrixRange:
         first, run, stride = map(operator.index, one[:3])
     except TypeError:
         raise ValueError(f"{what}: {given!r:.80} of `heads` is no range: MatrixRange(first, run) is needed") from None
-    if min(first, run, stride) < 0 or one.columns not in (True, False):
-        raise ValueError(f"{what}: {given!r:.80} of `heads` is no range: first, run and stride are not negative, and columns "
-                         "is True or False")
+    if min(first, run, stride) < 0 or max(first, run, stride) > _MOST or one.columns not in (True, False):
+        raise ValueError(f"{what}: {given!r:.80} of `heads` is no range: first, run and stride are not negative and below "
+                         "2^63, and columns is True or False")
     return MatrixRange(first, run, stride, bool(one.columns))
 
 

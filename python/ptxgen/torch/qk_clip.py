@@ -190,7 +190,7 @@ def _range(k: int, given: Any, columns: bool) -> _Range:
         first, run, *more = given
         numbers = [operator.index(one) for one in (first, run, *more[:1])]
         of_columns = bool(more[1]) if len(more) > 1 else columns
-        if len(more) > 2 or min(numbers) < 0:
+        if len(more) > 2 or min(numbers) < 0 or max(numbers) >= 1 << 63:
             raise TypeError
     except (TypeError, ValueError):
         raise ValueError(f"qk_clip: {given!r:.80}, range {k}, is no range: MatrixRange(first, run) is needed") from None
