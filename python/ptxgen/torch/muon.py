@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 from ctypes import byref
-from typing import (Any, Callable, Dict, Iterable, Iterator, List, Literal, NamedTuple, Optional, Sequence, Tuple,
-                    Union)
+from typing import Any, Callable, Dict, Iterable, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -228,7 +228,7 @@ class Muon(Stepped):
         return float(beta1), float(beta2), eps, decay, 0.0, 0.0
 
     def _pieces(self, group: Dict[str, Any], parameter: Tensor, what: str, name: Optional[str]) -> Optional[List[Piece]]:
-        return list(_matrices(group, parameter, what, name)) if group["use_muon"] else None
+        return _matrices(group, parameter, what, name) if group["use_muon"] else None
 
     def _matrices_over_ranks(self, group: Dict[str, Any], parameter: Tensor, what: str,
                              name: Optional[str]) -> List[Tuple[Matrix, Rows]]:
@@ -391,7 +391,7 @@ def _shape_of(group: Dict[str, Any], parameter: Tensor, what: str) -> Tuple[int,
     raise ValueError(f"{what} of shape {shape} is {kind}, and no matrix: put it into a group with use_muon=False")
 
 
-def _matrices(group: Dict[str, Any], parameter: Tensor, what: str, name: Optional[str]) -> Iterator[Piece]:
+def _matrices(group: Dict[str, Any], parameter: Tensor, what: str, name: Optional[str]) -> List[Piece]:
     """The matrices of a parameter, or what of them is on this rank."""
     here, shape = local(parameter), tuple(parameter.shape)
     batch, rows, columns = _shape_of(group, parameter, what)
@@ -401,22 +401,19 @@ def _matrices(group: Dict[str, Any], parameter: Tensor, what: str, name: Optiona
         _check_sides(one.rows, one.columns, what)
     begin, end = (0, shape[0]) if over is None else over.spans[over.rank]
     if not here.numel():
-        yield Piece(0, 0, max(columns, 1), 0, whole_rows=rows if over is not None and not batch else 0)
-        return
+        return [Piece(0, 0, max(columns, 1), 0, whole_rows=rows if over is not None and not batch else 0)]
     in_rows = here.is_contiguous() if batch else end - begin == 1 or here.stride(0) * (end - begin) == here.numel()
     if not in_rows:
         raise ValueError(f"{what} of shape {shape} does not lie row by row in memory: its strides are {here.stride()}. "
                          "Give Muon a parameter that is contiguous")
     if batch:  # whole matrices, whichever are here
-        for k in range(begin, end):
-            for number, one in enumerate(slices, k * len(slices)):
-                yield Piece((k - begin) * rows * columns + one.first, one.rows * one.columns, one.columns,
-                            k * rows * columns + one.first, number, run=one.run, stride=one.stride)
-        return
+        return [Piece((k - begin) * rows * columns + one.first, one.rows * one.columns, one.columns,
+                      k * rows * columns + one.first, number, run=one.run, stride=one.stride)
+                for k in range(begin, end) for number, one in enumerate(slices, k * len(slices))]
     spans, mine = ([(0, shape[0])], 0) if over is None else (over.spans, over.rank)
-    for number, one in enumerate(slices):
-        of_ranks = [_piece(one, number, columns, *span, over is not None, what) for span in spans]  # all refuse alike
-        yield from of_ranks[mine]
+    of_ranks = [[_piece(one, number, columns, *span, over is not None, what) for span in spans]  # all refuse alike
+                for number, one in enumerate(slices)]
+    return [piece for pieces in of_ranks for piece in pieces[mine]]
 
 
 def _piece(one: _Slice, number: int, width: int, begin: int, end: int, is_cut: bool, what: str) -> List[Piece]:
@@ -453,10 +450,11 @@ def _slices(group: Dict[str, Any], shape: Tuple[int, ...], what: str, name: Opti
                              "model.named_parameters()")
         try:
             heads = heads(name, shape)
-        except Exception as error:  # the caller's own, which says of which parameter, once
-            said = [f"{what}, `heads`", *map(str, error.args)]
-            if len(error.args) < 2 and not "".join(said[1:]).startswith(said[0]):
-                error.args = (": ".join(said),)
+        except Exception as error:  # the caller's own, which stays as it is
+            note = f"`heads` of {what}"
+            with contextlib.suppress(Exception):  # Python has notes since 3.11, and an error may refuse them
+                if note not in getattr(error, "__notes__", ()):
+                    getattr(error, "add_note")(note)
             raise
     if heads is None or 0 in shape:
         return []
