@@ -162,6 +162,44 @@ def test_factors_of_one_and_copies():
     assert copied["optimizer"].qk_clip[0].parameter is copied["params"][0]
 
 
+def test_factors_that_move():
+    """A step reads factors where they are then, and nothing else than such factors as were there."""
+    params = parameters(shapes=SHAPES[:1])
+    values = factors_of(0.5, 1.0, 1.0, 1.0)
+    optimizer = pt.SGD(params, lr=0.0, qk_clip=[pt.QKClip(params[0], values)])
+
+    def factor():
+        before = params[0].detach().clone()
+        run(optimizer, params)
+        return float((params[0].detach() / before)[0, 0])
+
+    assert factor() == 0.5
+    plan, = optimizer._engine()._parts
+    kept = [one.data_ptr() for one in plan.factors]
+    assert kept == [values.data_ptr()]
+    values.data = factors_of(0.25, 1.0, 1.0, 1.0)
+    assert factor() == 0.25 and [one.data_ptr() for one in plan.factors] == kept != [values.data_ptr()]
+    good, before = values.data, params[0].detach().clone()
+    freed = factors_of(1.0, 1.0, 1.0, 1.0)
+    for given, words in ((good.double(), "a contiguous tensor of float32 is needed .*float64"), (good[:2], "4 ranges, and 2 factors"),
+                         (good.repeat(2)[::2], "a contiguous tensor of float32 is needed"),
+                         (good.view(torch.int32), "a contiguous tensor of float32 is needed .*int32"), (freed, "have no memory")):
+        values.data = given
+        if given is freed:
+            given.untyped_storage().resize_(0)
+        with pytest.raises(ValueError, match=words):
+            run(optimizer, params)
+    values.data = good
+    assert same(params, [before]) and factor() == 0.25
+    optimizer.qk_clip = None
+    assert factor() == 1.0 and optimizer.qk_clip == ()
+    optimizer.qk_clip = [pt.QKClip(params[0], values)]
+    assert factor() == 0.25
+    optimizer.qk_clip = [values]
+    with pytest.raises(ValueError, match="are needed, not tensor"):
+        run(optimizer, params)
+
+
 def test_misuse():
     params = parameters(shapes=SHAPES)
     ones = torch.ones(4, device=DEVICE)

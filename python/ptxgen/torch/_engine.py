@@ -102,7 +102,8 @@ class Engine:
     def _settings(self, owner: Any, groups: List[Any]) -> Tuple[Any, ...]:
         return (self._needs_norm(owner), self._sums is not None, owner.process_group, owner.seed,
                 owner.state_dtype, owner.guards, owner.obey, owner.reports,
-                owner.fp8, getattr(owner.fp8, "placings", 0), owner.qk_clip, _kinds(owner, groups))
+                owner.fp8, getattr(owner.fp8, "placings", 0), owner.qk_clip, _qk_clip.places(owner.qk_clip),
+                _kinds(owner, groups))
 
     def _needs_norm(self, owner: Any) -> bool:
         return self._sums is not None or self.detects or _takes_norm(owner)
@@ -273,6 +274,7 @@ class Engine:
         """States where there are none, and plans, or new addresses for those that there are."""
         for group in groups:
             owner._check(group)
+        owner.qk_clip = _qk_clip.check(owner.qk_clip)
         if owner.fp8 is not None:
             _fp8.check(owner.fp8)
             owner.fp8.bind(owner)

@@ -207,7 +207,7 @@ class Part:
         self._keep_sums()
         self.clips = entries_of(owner.qk_clip, items, rows, self.starts)
         # Stay as long as the plan.
-        self.factors = [one.factors for one in owner.qk_clip]
+        self.factors = [one.factors.detach() for one in owner.qk_clip]
         self.tables = [] if owner.fp8 is None else owner.fp8.tables()
         self.key = PlanKey(device, norm, phases, owner.seed, self.groups,
                             tuple(owner._rule(owner.param_groups[g]) for g in self.groups),

@@ -42,19 +42,17 @@ class QKClip:
         if len(shape) != 2:
             raise ValueError(f"qk_clip: a parameter of shape {shape} has no two dimensions, whose rows or columns could have "
                              "factors")
-        if (not isinstance(factors, Tensor) or factors.dtype is not torch.float32 or not factors.is_contiguous()
-                or not factors.numel()):
-            raise ValueError(f"qk_clip: a contiguous tensor of float32 is needed for factors, not {_described(factors)}")
+        _check_factors(factors)
         if columns not in (True, False):
             raise ValueError(f"qk_clip: columns: {columns!r} is neither True nor False")
-        self.parameter, self.factors = parameter, factors
+        self.parameter, self.factors, self._count = parameter, factors, factors.numel()
         self.columns = bool(columns)
         if ranges is None:
             found = _equal(factors.numel(), shape[1] if columns else shape[0], self.columns)
         else:
             found = [_range(k, one, self.columns) for k, one in enumerate(ranges)]
             if len(found) != factors.numel():
-                raise ValueError(f"qk_clip: {len(found)} ranges, and {factors.numel()} factors: give one for each")
+                raise _not_each(len(found), factors)
             self.columns = found[0][3]
         self._shape, self._factor_of = shape, _lines(found, shape, self.columns)
 
@@ -62,6 +60,14 @@ class QKClip:
         """Whether an optimizer of these has it."""
         if not any(one is self.parameter for one in params):
             raise ValueError(f"qk_clip: a parameter of shape {tuple(self.parameter.shape)} is none of the optimizer's")
+
+    def check_memory(self) -> None:
+        """Whether factors that may have other memory now are such as they were."""
+        _check_factors(self.factors)
+        if self.factors.numel() != self._count:
+            raise _not_each(self._count, self.factors)
+        if not self.factors.data_ptr():
+            raise ValueError(f"qk_clip: the factors of a parameter of shape {self._shape} have no memory: their storage was freed")
 
     def entries(self, item: Any, tensor: int, rows: List[Dict[str, Any]]) -> Iterator[Dict[str, Any]]:
         """What qk_clips of a plan have of the item, whose tensors are `rows`, the first of them number `tensor`. Sets
@@ -123,6 +129,13 @@ def check(given: Any) -> Tuple[QKClip, ...]:
     return found
 
 
+def places(clips: Any) -> Any:
+    """Where factors are, and what they are there, of what check() gives. Of other things None."""
+    if not isinstance(clips, tuple):
+        return None
+    return [(f.data_ptr(), f.dtype, f.numel(), f.device, f.is_contiguous()) for f in [one.factors for one in clips]]
+
+
 def check_apart(clips: Sequence[QKClip], items: Sequence[Any]) -> None:
     """Whether factors share no memory with parameters and states, which are known to be apart."""
     if not clips:
@@ -131,6 +144,7 @@ def check_apart(clips: Sequence[QKClip], items: Sequence[Any]) -> None:
                      [("", item.local), *((name, local(item.states[name])) for name in item.stored()[1:])] if one.numel())
     begins = [one[:2] for one in written]
     for clip in clips:
+        clip.check_memory()
         device, begin, end, what = _span(clip.factors, f"a parameter of shape {tuple(clip.parameter.shape)}")
         k = bisect_left(begins, (device, end))
         if k and written[k - 1][0] == device and written[k - 1][2] > begin:
@@ -166,6 +180,16 @@ def _first_row(item: Any) -> int:
                          "with factors of qk_clip may lie in rows, Shard(0), along one dimension of its mesh, and whole along "
                          "the others") from None
     return 0 if over is None else over.spans[over.rank][0]
+
+
+def _check_factors(factors: Any) -> None:
+    if (not isinstance(factors, Tensor) or factors.dtype is not torch.float32 or not factors.is_contiguous()
+            or not factors.numel()):
+        raise ValueError(f"qk_clip: a contiguous tensor of float32 is needed for factors, not {_described(factors)}")
+
+
+def _not_each(ranges: int, factors: Tensor) -> ValueError:
+    return ValueError(f"qk_clip: {ranges} ranges, and {factors.numel()} factors: give one for each")
 
 
 def _described(factors: Any) -> str:
