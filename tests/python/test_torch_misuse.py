@@ -9,7 +9,7 @@ import pydoc
 import pytest
 import torch
 from conftest import ON_EMULATOR, python
-from torch_parts import DEVICE, give, parameters, run, same
+from torch_parts import DEVICE, give, needs, parameters, run, same
 
 import ptxgen
 import ptxgen.torch as pt
@@ -421,7 +421,7 @@ def test_dicts_of_others(saved, loads, words):
         loads(params, lr=0.1).load_state_dict(of.state_dict())
 
 
-@pytest.mark.skipif(not hasattr(torch.optim.Optimizer, "register_load_state_dict_pre_hook"), reason="torch before 2.1 has no hooks")
+@needs("torch.optim.Optimizer.register_load_state_dict_pre_hook")
 @pytest.mark.parametrize("error", [ValueError(), KeyError(1, 2), UnicodeError("of a subclass")])
 def test_errors_of_hooks_stay(error):
     def hook(optimizer, state_dict):
