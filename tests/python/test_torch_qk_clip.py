@@ -189,15 +189,21 @@ def test_factors_that_move():
             given.untyped_storage().resize_(0)
         with pytest.raises(ValueError, match=words):
             run(optimizer, params)
-    values.data = good
+    for given in (None, good.to_sparse()):
+        optimizer.qk_clip[0].factors = given
+        with pytest.raises(ValueError, match="a contiguous tensor of float32 is needed"):
+            run(optimizer, params)
+    values.data, optimizer.qk_clip[0].factors = good, values
     assert same(params, [before]) and factor() == 0.25
     optimizer.qk_clip = None
     assert factor() == 1.0 and optimizer.qk_clip == ()
     optimizer.qk_clip = [pt.QKClip(params[0], values)]
     assert factor() == 0.25
-    optimizer.qk_clip = [values]
-    with pytest.raises(ValueError, match="are needed, not tensor"):
-        run(optimizer, params)
+    other = pt.QKClip(parameters(shapes=SHAPES[:1])[0], values)
+    for given, words in ((values, "are needed, not tensor"), (other, "is none of the optimizer's")):
+        optimizer.qk_clip = [given]
+        with pytest.raises(ValueError, match=words):
+            run(optimizer, params)
 
 
 def test_misuse():

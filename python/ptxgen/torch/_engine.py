@@ -275,6 +275,8 @@ class Engine:
         for group in groups:
             owner._check(group)
         owner.qk_clip = _qk_clip.check(owner.qk_clip)
+        for one in owner.qk_clip:
+            one.check(params)
         if owner.fp8 is not None:
             _fp8.check(owner.fp8)
             owner.fp8.bind(owner)

@@ -335,7 +335,11 @@ def _take_names(group: Dict[str, Any]) -> None:
 
 def _as_it_is(given: Any) -> Any:
     """A setting that stays what it is, where a list, or one in it, may be changed in place."""
-    return tuple(map(_as_it_is, given)) if isinstance(given, (list, tuple)) else given
+    try:
+        hash(given)  # tuples without lists stay: each step looks at all of them
+    except TypeError:
+        return tuple(map(_as_it_is, given)) if isinstance(given, (list, tuple)) else given
+    return given
 
 
 def _triples(given: Any, steps: int) -> Tuple[_Triple, ...]:

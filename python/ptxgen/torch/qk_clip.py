@@ -67,7 +67,8 @@ class QKClip:
         if self.factors.numel() != self._count:
             raise _not_each(self._count, self.factors)
         if not self.factors.data_ptr():
-            raise ValueError(f"qk_clip: the factors of a parameter of shape {self._shape} have no memory: their storage was freed")
+            raise ValueError(f"qk_clip: the factors of a parameter of shape {self._shape} have no memory: their storage was freed, "
+                             "or they are a DTensor or on the meta device")
 
     def entries(self, item: Any, tensor: int, rows: List[Dict[str, Any]]) -> Iterator[Dict[str, Any]]:
         """What qk_clips of a plan have of the item, whose tensors are `rows`, the first of them number `tensor`. Sets
@@ -130,10 +131,13 @@ def check(given: Any) -> Tuple[QKClip, ...]:
 
 
 def places(clips: Any) -> Any:
-    """Where factors are, and what they are there, of what check() gives. Of other things None."""
-    if not isinstance(clips, tuple):
+    """Where factors are, and what they are there, of what check() gives. Of other things, and of none, None."""
+    if not isinstance(clips, tuple) or not clips:
         return None
-    return [(f.data_ptr(), f.dtype, f.numel(), f.device, f.is_contiguous()) for f in [one.factors for one in clips]]
+    try:
+        return [(f.data_ptr(), f.dtype, f.numel(), f.device, f.is_contiguous()) for f in [one.factors for one in clips]]
+    except (AttributeError, RuntimeError):
+        return None  # no tensors with memory, which check_memory() refuses
 
 
 def check_apart(clips: Sequence[QKClip], items: Sequence[Any]) -> None:
