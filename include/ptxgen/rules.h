@@ -24,8 +24,9 @@
 ///
 /// MUON steps matrices: muon.h has its formulas.
 ///
-/// An infinite p becomes NaN under every rule, also where weight_decay is 0. PyTorch leaves such a
-/// decay out, and multiplies by 1 - lr * weight_decay in AdamW and Muon, where p stays infinite.
+/// An infinite p becomes NaN under every rule, also where weight_decay is 0. In PyTorch p stays
+/// infinite in AdamW and Muon, which multiply it by 1 - lr * weight_decay, and in the other rules
+/// where weight_decay is 0.
 ///
 /// A tensor with an average of its weights (EMA) takes one more line, whatever its rule:
 ///

@@ -174,7 +174,7 @@ static void scalars_read(ptx_builder *b, struct pass *p)
             }
         }
     ptx_comment(b, "nothing else is written where the step is skipped");
-    end_if(b, p->panels, skips);
+    end_if(b, p->panels != NULL, skips);
     ptx_if (b, ptx_eq(b, p->tid, 0)) {
         ptx_ptr totals = ptx_at(b, p->totals, ptx_mul_wide(b, p->tensor, STEP_MATRIX_SUMS));
         const struct ptxk_matrix_scale of = { c, p->factor, p->m.options, totals };
