@@ -311,6 +311,22 @@ ptx_val ptxk_muon_taken_at(ptx_builder *b, const struct ptxk_muon_taken *from, p
     return ptx_add(b, ptx_add(b, t->shared, place), within);
 }
 
+void ptxk_muon_taken_column(ptx_builder *b, const struct ptxk_muon_taken *from, ptx_val column,
+                            ptx_val along, ptx_val to[4])
+{
+    // A lane gets two rows of each of two tiles of 8 x 8.
+    ptx_val lane = ptx_laneid(b), low = ptx_and(b, lane, 7), tile = ptx_shr(b, lane, 3);
+    ptx_val first = ptx_sub(b, along, ptx_mul(b, ptx_and(b, lane, 3), 4));
+    ptx_val row = ptx_mad(b, ptx_shr(b, low, 1), 4, ptx_and(b, low, 1));
+    row = ptx_add(b, ptx_mad(b, ptx_and(b, tile, 1), 2, row), first);
+    ptx_val place = place_of(b, from->tile, row, ptx_shr(b, column, 3));
+    ptx_ptr at = ptxk_muon_shared_at(b, ptx_add(b, from->tile->shared, place));
+    ptx_vec words = ptx_ldmatrix(b, at, 2, .trans = true);
+
+    for (unsigned k = 0; k < 4; k++)
+        to[k] = ptx_unpack(b, PTX_F16, words.lane[k / 2]).lane[k % 2];
+}
+
 struct ptxk_muon_taken ptxk_muon_taken_of(const struct tile *t, ptx_val taken)
 {
     return (struct ptxk_muon_taken) { .taken = taken,

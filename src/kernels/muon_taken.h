@@ -20,6 +20,11 @@ struct ptxk_muon_taken {
 // memory. `along`: a multiple of 4.
 ptx_val ptxk_muon_taken_at(ptx_builder *b, const struct ptxk_muon_taken *from, ptx_val row,
                            ptx_val along);
+// 4 elements of a column, f16, from row `along` on. A warp reads 8 columns of 16 rows: of a
+// multiple of 8 on a lane has the column lane / 4, of a multiple of 16 on the rows from 4 (lane %
+// 4) on.
+void ptxk_muon_taken_column(ptx_builder *b, const struct ptxk_muon_taken *from, ptx_val column,
+                            ptx_val along, ptx_val to[4]);
 
 // What takes them, and what it does ahead, while they are computed. All threads execute both, and
 // none may end the kernel.

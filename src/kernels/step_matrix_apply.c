@@ -227,10 +227,13 @@ void ptxk_matrix_step(ptx_builder *b, struct ptxk_tile *s, const struct ptxk_mat
 
 // ---- within the products ------------------------------------------------------------------------
 
-// Where 4 elements of a row of X are in shared memory, at the thread's columns.
+// Reads 4 elements of a row of a tile in shared memory, at the thread's columns, into variables.
+// `turns`: by all lanes of a warp, whose first rows are within eight that begin at a multiple.
 struct x_source {
-    ptx_ptr (*at)(ptx_builder *b, const void *of, const struct ptxk_matrix_tile *m, ptx_val row);
+    void (*read)(ptx_builder *b, const void *of, const struct ptxk_matrix_tile *m, ptx_val row,
+                 const ptx_val to[LANES]);
     const void *of;
+    bool turns;
 };
 
 // Steps a tile of X in shared memory. `together`, at most MOST_TOGETHER: times AT_ONCE rows of a
@@ -242,14 +245,18 @@ static void shared_step(ptx_builder *b, struct ptxk_tile *s, const struct ptxk_m
     s->random.first = s->tensor_first = m->first;
     ptxk_tile_arrays(b, s);
     ptx_val whole = ptxk_matrix_is_whole(b, m, s->vectors);
-    ptx_val end = ptx_select(b, ptx_lt(b, m->along, m->width), m->height, 0);
+    ptx_val has = ptx_lt(b, m->along, m->width);
+    ptx_val begin = x->turns ? ptx_s32(0) : m->begin;
+    ptx_val end = x->turns ? m->height : ptx_select(b, has, m->height, 0);
     ptx_val step = ptx_mul(b, m->stride, AT_ONCE);
-    ptx_for (b, r, m->begin, end, ptx_mul(b, step, together)) {
+    ptx_for (b, r, begin, end, ptx_mul(b, step, together)) {
         struct ptxk_matrix_vectors rows[MOST_TOGETHER];
         struct inputs in[MOST_TOGETHER];
-        ptx_val row = r;
+        ptx_val first = x->turns ? ptx_add(b, r, m->begin) : r, row = first;
         for (unsigned n = 0; n < together; n++) {
             rows[n] = ptxk_matrix_vectors_of(b, m, row, whole);
+            for (unsigned k = 0; k < AT_ONCE && x->turns; k++)
+                rows[n].there[k] = ptx_and(b, rows[n].there[k], has);
             in[n] = inputs_var(b, s);
             arrays_read(b, s, &rows[n], &in[n]);
             row = ptx_add(b, row, step);
@@ -258,13 +265,20 @@ static void shared_step(ptx_builder *b, struct ptxk_tile *s, const struct ptxk_m
             const unsigned k = n % AT_ONCE;
             const struct ptxk_matrix_vectors *v = &rows[n / AT_ONCE];
             ptx_comment(b, "a vector of Q X");
-            ptx_vec all = ptx_load_vec(b, x->at(b, x->of, m, v->row[k]), 0, LANES);
-            for (unsigned lane = 0; lane < LANES; lane++)
-                ptx_set(b, in[n / AT_ONCE].x[k][lane], all.lane[lane]);
+            row = x->turns ? ptx_mad(b, m->stride, (int)n, first) : v->row[k];
+            x->read(b, x->of, m, row, in[n / AT_ONCE].x[k]);
             ptx_if (b, v->there[k])
                 vector_apply(b, s, v, k, &in[n / AT_ONCE]);
         }
     }
+}
+
+static void x_set(ptx_builder *b, ptx_ptr x, const ptx_val to[LANES])
+{
+    ptx_vec all = ptx_load_vec(b, x, 0, LANES);
+
+    for (unsigned lane = 0; lane < LANES; lane++)
+        ptx_set(b, to[lane], all.lane[lane]);
 }
 
 // ---- the last product of a chip -----------------------------------------------------------------
@@ -296,13 +310,13 @@ static void panel_prefetch(ptx_builder *b, const struct of_chip *c, ptx_val colu
     }
 }
 
-static ptx_ptr panel_at(ptx_builder *b, const void *of, const struct ptxk_matrix_tile *m,
-                        ptx_val row)
+static void panel_read(ptx_builder *b, const void *of, const struct ptxk_matrix_tile *m,
+                       ptx_val row, const ptx_val to[LANES])
 {
     const ptx_ptr *x = of;
 
     (void)m;
-    return ptx_at(b, *x, ptxk_matrix_panel_place(b, row));
+    x_set(b, ptx_at(b, *x, ptxk_matrix_panel_place(b, row)), to);
 }
 
 static void panel_step(ptx_builder *b, void *user, ptx_val column, ptx_val panel)
@@ -316,7 +330,7 @@ static void panel_step(ptx_builder *b, void *user, ptx_val column, ptx_val panel
     ptxk_matrix_panel_set(b, &m, column);
     const ptx_ptr x =
         ptx_ptr_from(b, PTX_F16, PTX_SPACE_SHARED, ptx_add(b, panel, c->panels.in_panel));
-    shared_step(b, &s, &m, &(struct x_source) { panel_at, &x }, MOST_TOGETHER);
+    shared_step(b, &s, &m, &(struct x_source) { panel_read, &x, false }, MOST_TOGETHER);
 }
 
 void ptxk_matrix_step_chip(ptx_builder *b, struct ptxk_tile *s, ptx_val matrix,
@@ -331,24 +345,56 @@ void ptxk_matrix_step_chip(ptx_builder *b, struct ptxk_tile *s, ptx_val matrix,
 
 // ---- what is taken of a last product ------------------------------------------------------------
 
-static struct ptxk_matrix_tile taken_tile(ptx_builder *b, const struct ptxk_muon_taken *t,
-                                          ptx_ptr row)
+// Where the tile is in the matrix: u32s. `turns`, a predicate: the products have that transposed;
+// poisoned: no matrix.
+struct place {
+    ptx_val turns;
+    ptx_val rows, columns, row, column;
+};
+
+static struct place place_of(ptx_builder *b, const struct ptxk_step_spec *spec,
+                             const struct ptxk_muon_taken *t)
 {
-    const uint32_t vectors = t->side / LANES;
+    struct place p = { { 0 }, t->rows, t->columns, t->row, t->column };
+
+    if (!spec->takes_turned)
+        return p;
+    p.turns = ptx_ne(b, ptx_and(b, t->taken, STEP_TAKEN_TURNED), 0);
+    p.rows = ptx_select(b, p.turns, t->columns, t->rows);
+    p.columns = ptx_select(b, p.turns, t->rows, t->columns);
+    p.row = ptx_select(b, p.turns, t->column, t->row);
+    p.column = ptx_select(b, p.turns, t->row, t->column);
+    return p;
+}
+
+// What a thread has of it: a row's 4 elements, or where warps read columns of X, 16 of them.
+enum { TURNED_COLUMNS = MUON_THREADS / 32 * 16, TURNED_ROWS = 8 };
+static struct ptxk_matrix_tile taken_tile(ptx_builder *b, const struct ptxk_muon_taken *t,
+                                          const struct place *p, ptx_ptr row)
+{
+    const uint32_t vectors = t->side / LANES, down = MUON_THREADS / vectors;
     struct ptxk_matrix_tile m = { .row = row };
 
     ptx_val along = ptx_mul(b, ptx_and(b, t->tid, vectors - 1), LANES);
+    ptx_val begin = ptx_shr(b, t->tid, ptxk_log2(vectors)), stride = ptx_u32(down);
+    if (p->turns.type) {
+        ptx_val lane = ptx_laneid(b), warp = ptx_shr(b, t->tid, 5);
+        ptx_val four = ptx_mad(b, warp, 4, ptx_and(b, lane, 3));
+        along = ptx_select(b, p->turns, ptx_mul(b, four, LANES), along);
+        begin = ptx_select(b, p->turns, ptx_shr(b, lane, 2), begin);
+        stride = ptx_select(b, p->turns, ptx_u32(TURNED_ROWS), stride);
+    }
     m.along = ptx_bitcast(b, PTX_S32, along);
-    m.begin = ptx_bitcast(b, PTX_S32, ptx_shr(b, t->tid, ptxk_log2(vectors)));
-    m.stride = ptx_s32((int32_t)(MUON_THREADS / vectors));
-    m.rows = t->rows;
-    m.columns = ptx_bitcast(b, PTX_S32, t->columns);
-    m.regular = ptx_eq(b, ptx_and(b, t->columns, LANES - 1), 0);
-    ptx_val down = ptx_sub(b, t->rows, t->row), beside = ptx_sub(b, t->columns, t->column);
-    m.height = ptx_bitcast(b, PTX_S32, ptx_min(b, down, t->side));
+    m.begin = ptx_bitcast(b, PTX_S32, begin);
+    m.stride = p->turns.type ? ptx_bitcast(b, PTX_S32, stride) : ptx_s32((int32_t)down);
+    m.rows = p->rows;
+    m.columns = ptx_bitcast(b, PTX_S32, p->columns);
+    m.regular = ptx_eq(b, ptx_and(b, p->columns, LANES - 1), 0);
+    ptx_val below = ptx_sub(b, p->rows, p->row), beside = ptx_sub(b, p->columns, p->column);
+    m.height = ptx_bitcast(b, PTX_S32, ptx_min(b, below, t->side));
     m.width = ptx_bitcast(b, PTX_S32, ptx_min(b, beside, t->side));
-    ptx_val before = ptx_mul_wide(b, t->row, t->columns);
-    m.memory_first = m.first = ptx_add(b, before, ptx_cvt(b, PTX_U64, t->column));
+    ptx_val before = ptx_mul_wide(b, p->row, p->columns);
+    m.memory_first = m.first = ptx_add(b, before, ptx_cvt(b, PTX_U64, p->column));
     return m;
 }
 
@@ -377,33 +423,71 @@ void ptxk_matrix_taken_prefetch(ptx_builder *b, const struct ptxk_tile *s, ptx_p
     ptx_ptr of = ptxk_matrix_tensor_at(b, s->spec, rows, s->tensor);
     ptx_val at = ptx_load(b, of, NORM_PLACE(uint64_t, struct step_tensor_row, parameter));
     ptx_ptr p = ptx_ptr_from(b, type, PTX_SPACE_GLOBAL, at);
-    ptx_val right = ptx_mad(b, ptx_and(b, t->tid, lines - 1), line, t->column);
+    const struct place of_tile = place_of(b, s->spec, t);
+    ptx_val right = ptx_mad(b, ptx_and(b, t->tid, lines - 1), line, of_tile.column);
     ptx_val first = ptx_shr(b, t->tid, ptxk_log2(lines));
     ptx_for (b, k, first, ptx_u32(t->side), MUON_THREADS / lines) {
-        ptx_val row = ptx_add(b, t->row, k), is_row = ptx_lt(b, row, t->rows);
-        ptx_if (b, ptx_and(b, is_row, ptx_lt(b, right, t->columns))) {
-            ptx_val before = ptx_mul_wide(b, row, t->columns);
+        ptx_val row = ptx_add(b, of_tile.row, k), is_row = ptx_lt(b, row, of_tile.rows);
+        ptx_if (b, ptx_and(b, is_row, ptx_lt(b, right, of_tile.columns))) {
+            ptx_val before = ptx_mul_wide(b, row, of_tile.columns);
             ptx_prefetch(b, p, ptx_add(b, before, ptx_cvt(b, PTX_U64, right)), PTX_PREFETCH_L2);
         }
     }
 }
 
-static ptx_ptr taken_at(ptx_builder *b, const void *of, const struct ptxk_matrix_tile *m,
-                        ptx_val row)
-{
-    const struct ptxk_muon_taken *from = of;
-    ptx_val along = ptx_bitcast(b, PTX_U32, m->along);
-    ptx_val at = ptxk_muon_taken_at(b, from, ptx_bitcast(b, PTX_U32, row), along);
+struct taken {
+    const struct ptxk_muon_taken *from;
+    struct place place;
+};
 
-    return ptx_ptr_from(b, PTX_F16, PTX_SPACE_SHARED, at);
+static void row_read(ptx_builder *b, const struct ptxk_muon_taken *from, ptx_val row, ptx_val along,
+                     const ptx_val to[LANES])
+{
+    x_set(b, ptx_ptr_from(b, PTX_F16, PTX_SPACE_SHARED, ptxk_muon_taken_at(b, from, row, along)),
+          to);
+}
+
+static void taken_read(ptx_builder *b, const void *of, const struct ptxk_matrix_tile *m,
+                       ptx_val row, const ptx_val to[LANES])
+{
+    const struct taken *t = of;
+    ptx_val along = ptx_bitcast(b, PTX_U32, m->along), column[LANES];
+
+    row = ptx_bitcast(b, PTX_U32, row);
+    if (!t->place.turns.type) {
+        row_read(b, t->from, row, along, to);
+        return;
+    }
+    ptx_if (b, t->place.turns) {
+        ptx_comment(b, "of a column of X");
+        ptxk_muon_taken_column(b, t->from, row, along, column);
+        for (unsigned lane = 0; lane < LANES; lane++)
+            ptx_set(b, to[lane], column[lane]);
+    }
+    ptx_else (b) {
+        ptx_comment(b, "of a row of X");
+        row_read(b, t->from, row, along, to);
+    }
 }
 
 void ptxk_matrix_step_taken(ptx_builder *b, struct ptxk_tile *s, ptx_val matrix,
                             const struct ptxk_muon_taken *from)
 {
     ptx_ptr row = ptxk_matrix_at(b, s->matrices, matrix);
-    const struct ptxk_matrix_tile m = taken_tile(b, from, row);
+    const struct taken taken = { from, place_of(b, s->spec, from) };
+    struct ptxk_matrix_tile m = taken_tile(b, from, &taken.place, row);
+    const struct x_source x = { taken_read, &taken, taken.place.turns.type };
 
     rate_read(b, s, row);
-    shared_step(b, s, &m, &(struct x_source) { taken_at, from }, MOST_TOGETHER / 2);
+    if (!x.turns || from->side == TURNED_COLUMNS) {
+        shared_step(b, s, &m, &x, MOST_TOGETHER / 2);
+        return;
+    }
+    ptx_comment(b, "columns of X: 64 of them at a time");
+    ptx_val along = m.along, all = ptx_s32((int32_t)from->side);
+    ptx_val step = ptx_select(b, taken.place.turns, ptx_s32(TURNED_COLUMNS), all);
+    ptx_for (b, k, ptx_s32(0), m.width, step) {
+        m.along = ptx_add(b, along, k);
+        shared_step(b, s, &m, &x, MOST_TOGETHER / 2);
+    }
 }

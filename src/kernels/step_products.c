@@ -92,12 +92,19 @@ static void chip_last(ptx_builder *b, void *user, struct ptxk_muon_chip *chip)
 
 // ---- what is taken ------------------------------------------------------------------------------
 
+static ptx_val taken_tensor(ptx_builder *b, const struct ptxk_step_spec *spec, ptx_val taken)
+{
+    if (spec->takes_turned)
+        taken = ptx_and(b, taken, STEP_TAKEN_TURNED - 1);
+    return ptx_sub(b, taken, 1);
+}
+
 static void ahead(ptx_builder *b, void *user, const struct ptxk_muon_taken *from)
 {
     const struct ptxk_step_products *of = user;
     struct ptxk_tile s = *of->s;
 
-    s.tensor = ptx_sub(b, from->taken, 1);
+    s.tensor = taken_tensor(b, s.spec, from->taken);
     ptxk_matrix_taken_prefetch(b, &s, of->rows, from);
 }
 
@@ -108,7 +115,7 @@ static void take(ptx_builder *b, void *user, const struct ptxk_muon_taken *from)
     struct ptxk_tile s = *of->s;
     ptx_val has;
 
-    s.tensor = ptx_sub(b, from->taken, 1);
+    s.tensor = taken_tensor(b, s.spec, from->taken);
     ptx_comment(b, "the first rows and columns count the step");
     ptx_val starts = ptx_eq(b, ptx_or(b, from->row, from->column), 0);
     s.index = ptx_select(b, starts, ptx_u32(0), 1);

@@ -88,16 +88,22 @@ static uint32_t steps_of(const struct ptx_step_group *group)
     return !is_muon(group) ? 0 : group->muon ? group->muon->steps : (uint32_t)PTX_MUON_STEPS;
 }
 
-// Whether what makes the last product steps the matrix: that has its elements in the order of X,
-// one after the other. Blocks of small matrices and of squares are slower at it than a launch.
+// Whether what makes the last product may step the matrix, by its sides. Blocks of small matrices
+// and of squares are slower at it than a launch; only tiles are read transposed.
+static bool has_sides_to_step(uint64_t rows, uint64_t columns)
+{
+    if (rows > columns)
+        return columns > MUON_CHIP_MOST;
+    return rows > (rows == columns ? MUON_SQUARE_MOST : MUON_CHIP_MOST / 2);
+}
+
+// Whether it does: its elements follow one another.
 static bool is_stepped_by_products(const struct ptx_step_params *params, size_t t)
 {
     const struct ptx_step_tensor *tensor = &params->tensors[t];
-    const uint64_t rows = rows_of(tensor), columns = tensor->columns, least = MUON_CHIP_MOST / 2;
 
     return !tensor->whole_rows && !tensor->spread.run && steps_of(group_of(params, t)) &&
-           (rows > MUON_SQUARE_MOST ? rows <= columns : rows > least && rows < columns) &&
-           tensor->count < UINT32_C(1) << 30;
+           has_sides_to_step(rows_of(tensor), tensor->columns) && tensor->count < UINT32_C(1) << 30;
 }
 
 // Whether the block makes its update, too: of a short matrix it would wait for memory alone. A Q
@@ -440,12 +446,16 @@ ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, enum matrix
             .rows = (uint32_t)(turns ? columns : rows),
             .columns = (uint32_t)(turns ? rows : columns),
             .schedule = tensor->group,
-            .taken = chips && is_stepped_by_products(params, t) ? (uint32_t)t + 1 : 0,
+            .taken = chips && is_stepped_by_products(params, t)
+                         ? ((uint32_t)t + 1) | (turns ? STEP_TAKEN_TURNED : 0)
+                         : 0,
             .given = chips == MATRIX_CHIPS_UPDATED && is_updated_on_chip(params, t)
         };
     }
-    for (size_t k = 0; k < set->count; k++)
+    for (size_t k = 0; k < set->count; k++) {
         set->takes |= takes_of(&set->matrices[k]);
+        set->takes_turned |= (set->matrices[k].taken & STEP_TAKEN_TURNED) != 0;
+    }
     const struct muon_set products = products_of(params, set);
     status = ptxp_muon_layout(&products, &set->bytes);
     return status ? status : ptxp_matrix_windows(params, chips, set);

@@ -246,6 +246,7 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params, int
                                       .counts_empty = layout->counts_empty,
                                       .over_ranks = layout->over_ranks,
                                       .spreads = layout->spreads,
+                                      .takes_turned = layout->set.takes_turned,
                                       .fp8_blocks = layout->fp8.kinds,
                                       .has_squares = layout->fp8.square_tiles != 0,
                                       .squares_whole = layout->fp8.squares_whole,

@@ -300,6 +300,21 @@ static void check_chip_plans(struct golden *g)
                           "matrices_chips%s_format%u", v % 2 ? "_guards" : "", v / 2);
 }
 
+/// The same in tiles, of wide matrices and tall ones.
+static void check_tile_plans(struct golden *g)
+{
+    for (unsigned v = 0; v < 2 * PTX_STEP_FORMAT_STATE_8BIT; ++v)
+        if (v / 2 % 3 == 0)
+            check_step_of(g,
+                          (struct ptx_step_tensor) { .count = 132 * 140,
+                                                     .columns = v % 2 ? 132 : 140,
+                                                     .format = (ptx_step_format)(v / 2) },
+                          (struct ptx_step_group) { .rule = PTX_STEP_RULE_MUON,
+                                                    .hyper = { .momentum = 0.9 } },
+                          (struct ptx_step_params) { .gradients = PTX_STEP_GRADIENTS_RAW },
+                          "matrices_tiles%s_format%u", v % 2 ? "_tall" : "", v / 2);
+}
+
 /// The same of matrices that are rows or columns of a parameter.
 static void check_spread_plans(struct golden *g)
 {
@@ -600,6 +615,7 @@ void check_all_texts(struct golden *g)
     check_step_plans(g);
     check_matrix_plans(g);
     check_chip_plans(g);
+    check_tile_plans(g);
     check_spread_plans(g);
     check_factor_plans(g);
     check_ema_plans(g);

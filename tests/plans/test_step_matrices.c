@@ -140,16 +140,20 @@ TEST(test_chips)
     }
 }
 
-// Matrices in tiles of both sides, which their last products step: in all formats, cut by tiles,
-// one without a gradient, in windows; and tall ones and small square ones, which they do not.
+// Matrices in tiles of both sides, which their last products step: in all formats, tall, cut by
+// tiles, one without a gradient, in windows; and a small square one, which they do not.
 TEST(test_tiles)
 {
-    enum { PLANS = 2, SHAPES = 4 };
+    enum { PLANS = 3, SHAPES = 4 };
     static const struct matrix_shape shapes[PLANS][SHAPES] = {
         { { 130, 211, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F16, false },
           { 150, 131, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
           { 132, 140, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, true },
           { 129, 129, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false } },
+        { { 136, 132, PTX_STEP_FORMAT_MASTER, PTX_BF16, PTX_BF16, false },
+          { 211, 130, PTX_STEP_FORMAT_STOCHASTIC, PTX_BF16, PTX_BF16, false },
+          { 140, 133, PTX_STEP_FORMAT_REMAINDER, PTX_BF16, PTX_F32, false },
+          { 148, 140, PTX_STEP_FORMAT_STATE_BF16, PTX_F32, PTX_F32, true } },
         { { 130, 136, PTX_STEP_FORMAT_MASTER, PTX_BF16, PTX_BF16, false },
           { 131, 150, PTX_STEP_FORMAT_STOCHASTIC, PTX_BF16, PTX_BF16, false },
           { 133, 134, PTX_STEP_FORMAT_REMAINDER, PTX_BF16, PTX_F32, false },
@@ -163,7 +167,7 @@ TEST(test_tiles)
         ptxp_matrix_band = 2;
         matrix_set_create(&set, &r, shapes[k], SHAPES);
         set.groups[0].nesterov = !k;
-        set.params.gradients = (ptx_step_gradients)(2 * k);
+        set.params.gradients = (ptx_step_gradients)(2 * (k / 2));
         set.params.matrix_memory = k ? 230000 : 0;
         set.muon.triples = NULL;
         set.muon.steps = k ? 1 : 2;
