@@ -477,10 +477,12 @@ void ptxk_matrix_step_taken(ptx_builder *b, struct ptxk_tile *s, ptx_val matrix,
     const struct taken taken = { from, place_of(b, s->spec, from) };
     struct ptxk_matrix_tile m = taken_tile(b, from, &taken.place, row);
     const struct x_source x = { taken_read, &taken, taken.place.turns.type };
+    const bool small = from->side == TURNED_COLUMNS; // and so are the registers of its kernel
+    const unsigned together = small ? MOST_TOGETHER / 2 : MOST_TOGETHER;
 
     rate_read(b, s, row);
-    if (!x.turns || from->side == TURNED_COLUMNS) {
-        shared_step(b, s, &m, &x, MOST_TOGETHER / 2);
+    if (!x.turns || small) {
+        shared_step(b, s, &m, &x, together);
         return;
     }
     ptx_comment(b, "columns of X: 64 of them at a time");
@@ -488,6 +490,6 @@ void ptxk_matrix_step_taken(ptx_builder *b, struct ptxk_tile *s, ptx_val matrix,
     ptx_val step = ptx_select(b, taken.place.turns, ptx_s32(TURNED_COLUMNS), all);
     ptx_for (b, k, ptx_s32(0), m.width, step) {
         m.along = ptx_add(b, along, k);
-        shared_step(b, s, &m, &x, MOST_TOGETHER / 2);
+        shared_step(b, s, &m, &x, together);
     }
 }
