@@ -9,7 +9,7 @@ import pydoc
 import pytest
 import torch
 from conftest import ON_EMULATOR, python
-from torch_parts import DEVICE, give, needs, parameters, run, same
+from torch_parts import DEVICE, all_plain, give, needs, parameters, run, same
 
 import ptxgen
 import ptxgen.torch as pt
@@ -324,6 +324,34 @@ def test_gradients_in_parameters(of):
     with pytest.raises(ValueError, match=f"parameter {of} and grad of parameter 0 share memory: give the gradient memory"):
         pt.AdamW(params, lr=1e-2).step()
     assert same(params, before)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_gradients_that_move_into_what_steps_write(native, monkeypatch):
+    """Plans that are there notice it, too, in steps and sums, and change nothing; memory beside it, and what was free
+    before, they take."""
+    if not native:
+        all_plain(monkeypatch)
+    base = torch.ones(200, device=DEVICE)
+    params = [torch.nn.Parameter(base[:40].view(8, 5)), torch.nn.Parameter(base[100:130])]
+    optimizer = pt.SGD(params, lr=1.0, momentum=0.9)
+    run(optimizer, params)
+    for call in (optimizer.step, optimizer.accumulate):
+        give(params, 1)
+        params[1].grad = base[65:95]
+        call()
+        before = base.clone()
+        give(params, 1)
+        for given, what in ((base[65:105].view(8, 5), "parameter 1"), (base[99:139].view(8, 5), "parameter 1"),
+                            (optimizer.state[params[0]]["momentum_buffer"].detach(), "momentum_buffer of parameter 0")):
+            params[0].grad = given
+            for _ in range(2):
+                with pytest.raises(ValueError, match=f"{what} and grad of parameter 0 share memory: give"):
+                    call()
+        assert torch.equal(base, before)
+        params[0].grad = base[60:100].view(8, 5)
+        call()
+    assert float(optimizer.state[params[0]]["step"]) == 3
 
 
 @pytest.mark.parametrize("state,message", [

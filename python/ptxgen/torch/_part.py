@@ -10,7 +10,7 @@ import zlib
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from .._library import c, check, keep
 from ..errors import InvalidError
 from ..plans import StepPlan
 from . import _device, _exchange, _formats, _over_ranks, _ranks, _shortcuts, _units
-from ._items import Rate, limit_of
+from ._items import Rate, Taken, limit_of
 from ._ranks import DTensor
 from ._shortcuts import identities, local, spec
 from .qk_clip import entries_of
@@ -191,9 +191,9 @@ class Part:
     noted = False  # a capture launched it
 
     def __init__(self, device: Any, items: List[Item], owner: Any, norm: bool, phases: bool,
-                 previous: Optional["Part"], gradients: Sequence[Optional[Tensor]],
+                 previous: Optional["Part"], gradients: Sequence[Optional[Tensor]], taken: Taken,
                  sums: Optional["Sums"], exchanges: Sequence[_exchange.Exchange]) -> None:
-        self.device, self.items, self.accumulators = device, items, sums
+        self.device, self.items, self.taken, self.accumulators = device, items, taken, sums
         self.exchanges = exchanges
         self.places: Dict[int, Any] = {}  # of matrices, by their exchange
         self.groups = tuple(sorted({item.group for item in items})) or (0,)  # without items: for guards alone
@@ -276,6 +276,8 @@ class Part:
         self.known: Any = (_c.c_uint64 * len(self.items))()
         self.now: Any = (_c.c_uint64 * len(self.items))()
         self.moved = 0, 0  # the range where they differ: its first, its length
+        self.sizes = [n * _SIZES[dtype] for n, dtype in zip(self.numels, self.dtypes)]
+        self.free: List[Set[int]] = [set() for _ in self.items]  # addresses at which a gradient was none of `taken`
 
     def _versions(self) -> Optional[_shortcuts.Versions]:
         """A look at parameters that have a master, or norms that the last step has left, which know nothing of what
@@ -482,8 +484,22 @@ class Part:
             return self._ask()
         if found == _shortcuts.CHANGED:
             raise Changed
-        self.moved = self.watch.range() if found == _shortcuts.MOVED else (0, 0)  # type: ignore[union-attr]
+        self.moved = 0, 0
+        if found == _shortcuts.MOVED:
+            self._take_moved(*self.watch.range())  # type: ignore[union-attr]
         return ()
+
+    def _take_moved(self, first: int, count: int) -> None:
+        """Notes that gradients moved, unless they did into what steps write, which stays where it is as long as the plan."""
+        now = self.now[first:first + count]
+        if not all(map(operator.contains, self.free[first:first + count], now)):
+            for k, at in enumerate(now, first):
+                if at not in self.free[k]:
+                    self.taken.check(self.items[k], at, self.sizes[k])
+                    if len(self.free[k]) == 64:
+                        self.free[k].clear()
+                    self.free[k].add(at)
+        self.moved = first, count
 
     def _where(self, tensors: Sequence[Any]) -> Any:
         """Which tensors these are, of which shapes and types, and where. None if some have no memory."""
@@ -505,11 +521,11 @@ class Part:
             self.watch.expect(gradients)
         known = list(self.known)
         self.moved = 0, 0
+        self.now[:] = addresses
         if addresses != known:
             differs = list(map(operator.ne, addresses, known))
             first = differs.index(True)
-            self.moved = first, len(known) - first - differs[::-1].index(True)
-        self.now[:] = addresses
+            self._take_moved(first, len(known) - first - differs[::-1].index(True))
         return there
 
     def _on_device(self, tensors: Sequence[Any]) -> bool:
