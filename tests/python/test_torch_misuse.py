@@ -449,6 +449,28 @@ def test_dicts_of_others(saved, loads, words):
         loads(params, lr=0.1).load_state_dict(of.state_dict())
 
 
+@pytest.mark.parametrize("where,part,words", [
+    (["state"], None, "state is of type NoneType, not dict"), (["param_groups"], {}, "param_groups is of type dict, not list"),
+    (["param_groups", 0], "x", "param_groups.0. is of type str, not dict"), (["guards"], [1], "guards is of type list, not dict"),
+    (["param_groups", 0], {}, "param_groups.0...params.. is of type NoneType, not list"),
+    (["param_groups", 0, "params", 1], [], "param_groups.0...params...1. is of type list, not int"),
+    (["param_groups", 0, "amsgrad"], torch.ones(2), "param_groups.0...amsgrad.. is of type Tensor, not bool"),
+    (["fp8", "largest"], "x", "fp8: what state_dict.. of Float8Weights gives is needed")])
+def test_dicts_with_parts_of_wrong_types(where, part, words):
+    params = parameters(shapes=SHAPES)
+    optimizer = pt.AdamW(params, lr=0.1, fp8=pt.Float8Weights(), guards=pt.Guards(limit=1e9))
+    run(optimizer, params)
+    saved = copy.deepcopy(optimizer.state_dict())
+    of = saved
+    for key in where[:-1]:
+        of = of[key]
+    of[where[-1]] = part
+    optimizer.param_groups[0]["lr"] = 0.2
+    with pytest.raises((TypeError, ValueError), match=words):
+        optimizer.load_state_dict(saved)
+    assert optimizer.param_groups[0]["lr"] == 0.2 and len(optimizer.state) == 2
+
+
 @needs("torch.optim.Optimizer.register_load_state_dict_pre_hook")
 @pytest.mark.parametrize("error", [ValueError(), KeyError(1, 2), UnicodeError("of a subclass")])
 def test_errors_of_hooks_stay(error):

@@ -467,11 +467,15 @@ def test_dicts_of_others():
     strays = [{**both, half: {**both[half], "state": {**both[half]["state"], 7: both[half]["state"][0]}}} for half in both]
     for given, kind, words in (
             (swapped, ValueError, "group 0 of the dict has use_muon=False, and that of the optimizer True"),
+            ({**saved, "param_groups": [{**saved["param_groups"][0], "use_muon": "yes"}, *saved["param_groups"][1:]]}, ValueError,
+             "group 0 of the dict has use_muon='?yes'?, and that of the optimizer True"),
             ({"muon": both["muon"]}, ValueError, "the dict 'adamw' has 0 groups, and the optimizer 2 with use_muon=False"),
             (without, ValueError, "of an optimizer without groups of use_muon=False, which this one has"),
             *((stray, ValueError, f"the dict '{half}': state has the key 7, which is no parameter of param_groups: they have 0, ")
               for half, stray in zip(both, strays)),
-            ({"muon": "none"}, ValueError, "the dict 'muon' is not what state_dict"),
+            ({"muon": "none"}, TypeError, "the dict 'muon': what state_dict.. gives is needed, not 'none'"),
+            ({**both, "adamw": {**both["adamw"], "state": None}}, TypeError, "the dict 'adamw': state is of type NoneType, not dict"),
+            ({**both, "muon": {"state": {}}}, KeyError, "the dict 'muon': there is no param_groups in it"),
             (lacking, ValueError, "ns_steps is missing in a group with use_muon=True: .* of a dict that is loaded have all"),
             (missing, KeyError, "parameter 0 of group 0: there is no momentum_buffer among its states")):
         with pytest.raises(kind, match=words):
@@ -535,6 +539,7 @@ def of(*shapes, **settings):
     (lambda: pt.Muon(of((4, 4)), nesterov="no"), "nesterov: 'no' is neither True nor False"),
     (lambda: pt.Muon(of((4, 4)), ns_steps=33), "ns_steps: 33 is not an integer from 0 to 32"),
     (lambda: pt.Muon(of((4, 4)), ns_steps=2.5), "ns_steps: 2.5 is not an integer"),
+    (lambda: pt.Muon(of((4, 4)), ns_steps=torch.ones(2)), "ns_steps: tensor.* is not an integer"),
     (lambda: pt.Muon(of((4, 4)), ns_coefficients=(1, 2)), "neither three numbers nor a list of 5 triples"),
     (lambda: pt.Muon(of((4, 4)), ns_coefficients=OTHERS), "a list of 5 triples, one for each of ns_steps=5"),
     (lambda: pt.Muon(of((4, 4)), ns_coefficients=[JORDAN, (1, 2)], ns_steps=2), r"the triple of step 1 is \(1, 2\)"),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
 from torch import Tensor
 
@@ -40,6 +40,39 @@ def place_of(key: Any, groups: List[Dict[str, Any]]) -> Tuple[int, int]:
     found = ((g, list(group["params"]).index(key)) for g, group in enumerate(groups)
              if key in group["params"])
     return next(found, (0, 0))
+
+
+_FLAGS = ("amsgrad", "differentiable", "maximize", "nesterov", "use_muon")
+
+
+def _parts(given: Dict[str, Any]) -> Iterator[Tuple[str, Any, Any]]:
+    """Each part of a dict with its name and what it must be."""
+    yield "state", given["state"], (dict,)
+    for key in ("guards", "fp8"):
+        if given.get(key) is not None:
+            yield key, given[key], (dict, Mapping)
+    yield "param_groups", given["param_groups"], (list, tuple)
+    for g, group in enumerate(given["param_groups"]):
+        yield f"param_groups[{g}]", group, (dict,)
+        yield f"param_groups[{g}]['params']", group.get("params"), (list, tuple)
+        for k, key in enumerate(group["params"]):
+            yield f"param_groups[{g}]['params'][{k}]", key, (int, str)
+        for flag in _FLAGS:
+            if isinstance(group.get(flag), Tensor):
+                yield f"param_groups[{g}]['{flag}']", group[flag], (bool,)
+
+
+def check_parts(given: Any, what: str) -> None:
+    """Whether a dict has the parts that state_dict() gives. What is in its states is looked at with the parameters."""
+    if not isinstance(given, dict):
+        raise TypeError(f"{what}: what state_dict() gives is needed, not {given!r:.80}")
+    for key in ("state", "param_groups"):
+        if key not in given:
+            raise KeyError(f"{what}: there is no {key} in it, and what state_dict() gives is needed")
+    for name, part, kinds in _parts(given):
+        if not isinstance(part, kinds):
+            raise TypeError(f"{what}: {name} is of type {type(part).__name__}, not {kinds[0].__name__}: what state_dict() "
+                            "gives is needed")
 
 
 def check_keys(state: Dict[Any, Any], groups: List[Dict[str, Any]], own: List[Dict[str, Any]], what: str = "") -> None:
