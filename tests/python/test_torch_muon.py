@@ -468,7 +468,7 @@ def test_dicts_of_others():
     for given, kind, words in (
             (swapped, ValueError, "group 0 of the dict has use_muon=False, and that of the optimizer True"),
             ({**saved, "param_groups": [{**saved["param_groups"][0], "use_muon": "yes"}, *saved["param_groups"][1:]]}, ValueError,
-             "group 0 of the dict has use_muon='?yes'?, and that of the optimizer True"),
+             "group 0 of the dict has use_muon='yes', and that of the optimizer True"),
             ({"muon": both["muon"]}, ValueError, "the dict 'adamw' has 0 groups, and the optimizer 2 with use_muon=False"),
             (without, ValueError, "of an optimizer without groups of use_muon=False, which this one has"),
             *((stray, ValueError, f"the dict '{half}': state has the key 7, which is no parameter of param_groups: they have 0, ")
@@ -483,7 +483,7 @@ def test_dicts_of_others():
     run(optimizer, params)
     assert not same(params, before) and float(optimizer.state[params[0]]["step"]) == 2
     adamw = torch.optim.AdamW(parameters(shapes=[(4, 4)]))
-    with pytest.raises(ValueError, match="the dict is of an optimizer with betas, and this one has Muon's groups alone"):
+    with pytest.raises(ValueError, match="AdamW or Adam, and that of Muon is needed: load it into ptxgen.torch.AdamW"):
         pt.Muon(parameters(shapes=[(4, 4)])).load_state_dict(adamw.state_dict())
     listed = pt.Muon(parameters(shapes=[(4, 4)]), ns_coefficients=OTHERS, ns_steps=2)
     with pytest.raises(ValueError, match="group 0 has a list of 2 different triples in ns_coefficients.*cannot go to torch"):

@@ -272,8 +272,8 @@ class Muon(Stepped):
         if not named and kinds:
             for group in groups:
                 if ("betas" in group) is kinds[0]:
-                    raise ValueError(f"the dict is of an optimizer {'with' if kinds[0] else 'without'} betas, and this one "
-                                     f"has {'Muon' if kinds[0] else 'AdamW'}'s groups alone")
+                    raise ValueError(f"the groups of the dict have {'' if kinds[0] else 'no '}betas, and this optimizer has "
+                                     f"{'Muon' if kinds[0] else 'AdamW'}'s groups alone")
             given = {**given, "param_groups": [{**group, "use_muon": kinds[0]} for group in groups]}
         for k, (group, own) in enumerate(zip(given.get("param_groups", []), kinds)):
             if group.get("use_muon") != own:
