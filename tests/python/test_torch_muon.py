@@ -566,6 +566,7 @@ def of(*shapes, **settings):
     (lambda: pt.Muon([*of((4, 4)), *of((4, 4), use_muon=False, eps=-1.0)]), "^group 1: eps: -1.0 is not a number of at least 0"),
     (lambda: pt.Muon(of((4, 4), amsgrad=True)), "amsgrad=True is not supported, nor has Muon a v"),
     (lambda: pt.Muon(of((4, 4), amsgrad=True, use_muon=False)), "amsgrad=True is not supported: torch.optim.AdamW has it"),
+    (lambda: pt.Muon([*of((4, 4), dampening=0), *of((4, 4), dampening=0.5)]), "^group 1: dampening: 0.5 is in a group with use_muon"),
     (lambda: pt.Muon(of((3, 4)), max_gradnorm=1.0), "unexpected keyword argument 'max_gradnorm'"),
 ])
 def test_misuse(make, message):
@@ -593,6 +594,17 @@ def test_heads_that_raise(error, noted):
         assert found.value is error and error.args == args and len(optimizer.param_groups) == 1
         notes = ["`heads` of parameter 0 of group 1 (layer.0)"] if noted and sys.version_info >= (3, 11) else []
         assert getattr(error, "__notes__", []) == notes
+
+
+def test_dampening_between_steps():
+    params = parameters(shapes=[(3, 4)])
+    optimizer = pt.Muon(params)
+    run(optimizer, params)
+    before = params[0].detach().clone()
+    optimizer.param_groups[0]["dampening"] = 0.5
+    with pytest.raises(ValueError, match="^group 0: dampening: 0.5 is in a group with use_muon=True"):
+        optimizer.step()
+    assert same(params, [before])
 
 
 def test_refused_groups_are_not_added():

@@ -173,6 +173,9 @@ class Muon(Stepped):
         if group.get("maximize"):
             raise ValueError("maximize=True is not supported in a group with use_muon=True, as in torch.optim.Muon: give "
                              "it gradients of the opposite sign")
+        if group.get("dampening", 0) != 0:
+            raise ValueError(f"dampening: {group['dampening']!r} is in a group with use_muon=True, and Muon's momentum has none: "
+                             "leave it out, or make it 0")
         for key in ("nesterov", "in_by_out"):
             if group.get(key, False) not in (True, False):
                 raise ValueError(f"{key}: {group[key]!r} is neither True nor False")
@@ -223,7 +226,7 @@ class Muon(Stepped):
     def _scalars(self, group: Dict[str, Any]) -> Tuple[float, ...]:
         eps, decay = float(group["eps"]), float(group["weight_decay"])
         if group["use_muon"]:
-            return 0.0, 0.0, eps, decay, float(group["momentum"]), 0.0
+            return 0.0, 0.0, eps, decay, float(group["momentum"]), float(group.get("dampening", 0.0))
         beta1, beta2 = group["betas"]
         return float(beta1), float(beta2), eps, decay, 0.0, 0.0
 
