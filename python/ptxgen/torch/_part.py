@@ -29,8 +29,7 @@ from .reports import Rows
 _EPS = 1e-6  # torch adds it to the norm
 _MOVING = ("parameter", "gradient", "state", "absmax", "beside", "ema")  # what may move within a plan
 _data_ptr, _numel, _is_contiguous, _stride = Tensor.data_ptr, Tensor.numel, Tensor.is_contiguous, Tensor.stride
-_dtype, _layout, _on, _shape = map(operator.attrgetter, ("dtype", "layout", "device", "shape"))
-_STRIDED = {torch.strided}
+_dtype, _on, _shape = map(operator.attrgetter, ("dtype", "device", "shape"))
 _SIZES = {dtype: torch.empty((), dtype=dtype).element_size() for dtype in _device.NAMES}
 TAKE_A_STEP = ("ptxgen: take a step with these gradients before the capture begins, after an accumulate() if it has "
                "one: the first step makes the plan")
@@ -502,11 +501,12 @@ class Part:
         self.moved = first, count
 
     def _where(self, tensors: Sequence[Any]) -> Any:
-        """Which tensors these are, of which shapes and types, and where. None if some have no memory."""
+        """Which tensors these are, of which shapes and types, and where. None if some have no memory, as sparse ones. What
+        is elsewhere has another address, but for those without elements."""
         try:
             which = identities.way(tensors) if self.stay else None
-            return (which, set(map(_on, tensors)), set(map(_layout, tensors)), list(map(_dtype, tensors)),
-                    list(map(_shape, tensors)), list(map(_stride, tensors)), list(map(_data_ptr, tensors)))
+            return (which, list(map(_data_ptr, tensors)), list(map(_dtype, tensors)), list(map(_shape, tensors)),
+                    all(map(_is_contiguous, tensors)) or list(map(_stride, tensors)), [tensors[k].device for k in self.empty])
         except RuntimeError:
             return None
 
@@ -515,11 +515,10 @@ class Part:
         if self._where(list(map(local, self.parameters)) if self.sharded else self.locals) != self.where:
             raise Changed
         ask = _shortcuts.gradients
-        gradients = (ask.way if self.sharded else ask.plain)(self.parameters)
-        addresses, there = self._addresses(gradients)
+        gradients, known = (ask.way if self.sharded else ask.plain)(self.parameters), list(self.known)
+        addresses, there = self._addresses(gradients, known)
         if self.watch is not None:
             self.watch.expect(gradients)
-        known = list(self.known)
         self.moved = 0, 0
         self.now[:] = addresses
         if addresses != known:
@@ -528,25 +527,21 @@ class Part:
             self._take_moved(first, len(known) - first - differs[::-1].index(True))
         return there
 
-    def _on_device(self, tensors: Sequence[Any]) -> bool:
-        """Whether all are in the memory of the plan's device."""
-        return set(map(_on, tensors)) == {self.device.device} and set(map(_layout, tensors)) == _STRIDED
-
-    def _addresses(self, gradients: Sequence[Any]) -> Tuple[List[int], Sequence[Any]]:
-        """The address of each gradient, 0 where it is missing, and the tensors that are there. Raises
-        Changed where the plan is for gradients of other types."""
+    def _addresses(self, gradients: Sequence[Any], known: List[int]) -> Tuple[List[int], Sequence[Any]]:
+        """The address of each gradient, 0 where it is missing, and the tensors that are there; known: those before.
+        Raises Changed where the plan is for gradients of other types."""
         try:
             parts: Any = gradients
             if self.sharded:  # equal specs are often the same object
                 parts = [g if own is None else local(g) if one is own or one == own else None
                          for g, one, own in zip(gradients, map(spec, gradients), self.specs)]
             if (self.contiguous and set(map(type, parts)) <= {Tensor}
-                    and self._on_device(parts) and list(map(_dtype, parts)) == self.dtypes
+                    and list(map(_dtype, parts)) == self.dtypes
                     and list(map(_shape, parts)) == self.shapes and all(map(_is_contiguous, parts))):
-                addresses = list(map(_data_ptr, parts))
+                addresses = list(map(_data_ptr, parts))  # a sparse one has none
                 for k in self.empty:
                     addresses[k] = self.items[k].states["step"].data_ptr()
-                if 0 not in addresses:
+                if 0 not in addresses and (addresses == known or set(map(_on, parts)) == {self.device.device}):
                     return addresses, parts
         except (AttributeError, TypeError, RuntimeError):
             pass  # one is missing or sparse
