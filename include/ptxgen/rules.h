@@ -182,7 +182,7 @@ struct ptx_step_hyper {
     double eps;          ///< finite, >= 0; with 0, an element whose v is 0 is divided by 0
     double weight_decay; ///< finite, >= 0
     double momentum;     ///< SGD: finite, >= 0; MUON: below 1, too
-    double dampening;    ///< SGD: finite
+    double dampening;    ///< SGD: finite; MUON: 0
     double ema_decay;    ///< of averages of weights: from 0 to 1; 1 keeps them as they are
     /// Of rules of the caller's (rule.h), in their order; else 0.
     double more[PTX_STEP_MAX_SCALARS];

@@ -20,6 +20,7 @@ void matrix_draw_group(struct random *r, struct ptx_step_group *g, struct ptx_mu
                                        .in_by_out = random_below(r, 2) };
     g->muon = random_below(r, 4) ? muon : NULL;
     g->nesterov = random_below(r, 2);
+    g->hyper.dampening = 0;
 }
 
 void matrix_draw(struct random *r, uint64_t most, struct ptx_step_tensor *tensor)

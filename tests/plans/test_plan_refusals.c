@@ -79,6 +79,9 @@ TEST_WITH(test_step_groups, set_up, NULL)
     STEP("group 0: beta2 is nan", g->hyper.beta2 = NAN);
     STEP("group 0: beta2 is 0.99999999999;", g->hyper.beta2 = 0.99999999999);
     STEP("group 0: dampening is nan", g->hyper.dampening = NAN);
+    STEP("group 0: dampening is 0.5; its rule, muon, has no such scalar: make it 0",
+         g->rule = PTX_STEP_RULE_MUON;
+         g->hyper.dampening = 0.5);
     STEP("group 0: ema_decay is -0.1; it must be from 0 to 1", g->hyper.ema_decay = -0.1);
     STEP("group 0: ema_decay is 1.001; it must be from 0 to 1", g->hyper.ema_decay = 1.001);
     STEP("group 0: ema_decay is nan", g->hyper.ema_decay = NAN);

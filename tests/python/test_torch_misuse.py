@@ -9,7 +9,7 @@ import pydoc
 import pytest
 import torch
 from conftest import ON_EMULATOR, python
-from torch_parts import DEVICE, give, needs, parameters, run, same
+from torch_parts import DEVICE, all_plain, give, needs, parameters, run, same
 
 import ptxgen
 import ptxgen.torch as pt
@@ -326,6 +326,34 @@ def test_gradients_in_parameters(of):
     assert same(params, before)
 
 
+@pytest.mark.parametrize("native", [True, False])
+def test_gradients_that_move_into_what_steps_write(native, monkeypatch):
+    """Plans that are there notice it, too, in steps and sums, and change nothing; memory beside it, and what was free
+    before, they take."""
+    if not native:
+        all_plain(monkeypatch)
+    base = torch.ones(200, device=DEVICE)
+    params = [torch.nn.Parameter(base[:40].view(8, 5)), torch.nn.Parameter(base[100:130])]
+    optimizer = pt.SGD(params, lr=1.0, momentum=0.9)
+    run(optimizer, params)
+    for call in (optimizer.step, optimizer.accumulate):
+        give(params, 1)
+        params[1].grad = base[65:95]
+        call()
+        before = base.clone()
+        give(params, 1)
+        for given, what in ((base[65:105].view(8, 5), "parameter 1"), (base[99:139].view(8, 5), "parameter 1"),
+                            (optimizer.state[params[0]]["momentum_buffer"].detach(), "momentum_buffer of parameter 0")):
+            params[0].grad = given
+            for _ in range(2):
+                with pytest.raises(ValueError, match=f"{what} and grad of parameter 0 share memory: give"):
+                    call()
+        assert torch.equal(base, before)
+        params[0].grad = base[60:100].view(8, 5)
+        call()
+    assert float(optimizer.state[params[0]]["step"]) == 3
+
+
 @pytest.mark.parametrize("state,message", [
     (lambda state, params: state[params[0]]["exp_avg_sq"], r"exp_avg\w* of parameter 0 and exp_avg\w* of parameter 0 share"),
     (lambda state, params: state[params[1]]["exp_avg"][:40].view(8, 5), "exp_avg of parameter [01] and exp_avg of parameter"),
@@ -388,37 +416,13 @@ def test_half_a_state_dict(other):
         give(some.param_groups[0]["params"], 0)
         some.step()
     before = {p: {k: v.clone() for k, v in optimizer.state[p].items()} for p in params}
-    with pytest.raises(ValueError, match="over the same parameters|betas: a pair of numbers is needed"):
+    with pytest.raises(ValueError, match="over the same parameters|seems to be of SGD, and that of AdamW"):
         optimizer.load_state_dict(other.state_dict())
     assert optimizer.param_groups[0]["lr"] == 1e-2 and optimizer.param_groups[0]["params"] == params
     for p in params:
         assert all(torch.equal(optimizer.state[p][k], v) for k, v in before[p].items())
     optimizer.step()
     assert [float(s["step"]) for s in optimizer.state.values()] == [2.0, 2.0]
-
-
-def _own_rule(params, lr):
-    @ptxgen.rule(states={}, scalars={"lr": 0.1, "weight_decay": 0.0})
-    def plain(p, g, lr, weight_decay):
-        return p - lr * (g + weight_decay * p)
-    return pt.Optimizer(params, plain, lr=lr)
-
-
-@pytest.mark.parametrize("saved,loads,words", [
-    (torch.optim.SGD, pt.AdamW, "SGD, and that of AdamW or Adam is needed: betas: a pair of numbers"),
-    (torch.optim.RMSprop, pt.Lion, "RMSprop, and that of Lion is needed: betas: "),
-    (pt.Lion, pt.SGD, "Lion, and that of SGD is needed: momentum: "), (pt.Muon, pt.AdamW, "Muon, and that of AdamW or Adam is"),
-    (torch.optim.Adam, pt.Lion, "AdamW or Adam, and that of Lion is needed: parameter 0 of group 0: exp_avg_sq among its states"),
-    (torch.optim.Adagrad, pt.Muon, "Adagrad, and that of Muon is needed: "), (_own_rule, pt.SGD, "rule plain, and that of SGD is"),
-    (pt.Lion, _own_rule, "Lion, and that of rule plain is needed: "), (torch.optim.SparseAdam, pt.SGD, None)])
-def test_dicts_of_others(saved, loads, words):
-    """What they seem to be of is said before what is missing; nothing where it is not known."""
-    params = parameters(shapes=[(4, 4)])
-    of = saved(params, lr=0.1)
-    if saved is not torch.optim.SparseAdam:
-        run(of, params)
-    with pytest.raises(ValueError, match=f"^the dict seems to be of {words}" if words else "^momentum: a number is needed"):
-        loads(params, lr=0.1).load_state_dict(of.state_dict())
 
 
 @needs("torch.optim.Optimizer.register_load_state_dict_pre_hook")

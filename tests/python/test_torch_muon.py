@@ -467,11 +467,15 @@ def test_dicts_of_others():
     strays = [{**both, half: {**both[half], "state": {**both[half]["state"], 7: both[half]["state"][0]}}} for half in both]
     for given, kind, words in (
             (swapped, ValueError, "group 0 of the dict has use_muon=False, and that of the optimizer True"),
+            ({**saved, "param_groups": [{**saved["param_groups"][0], "use_muon": "yes"}, *saved["param_groups"][1:]]}, ValueError,
+             "group 0 of the dict has use_muon='yes', and that of the optimizer True"),
             ({"muon": both["muon"]}, ValueError, "the dict 'adamw' has 0 groups, and the optimizer 2 with use_muon=False"),
             (without, ValueError, "of an optimizer without groups of use_muon=False, which this one has"),
             *((stray, ValueError, f"the dict '{half}': state has the key 7, which is no parameter of param_groups: they have 0, ")
               for half, stray in zip(both, strays)),
-            ({"muon": "none"}, ValueError, "the dict 'muon' is not what state_dict"),
+            ({"muon": "none"}, TypeError, "the dict 'muon': what state_dict.. gives is needed, not 'none'"),
+            ({**both, "adamw": {**both["adamw"], "state": None}}, TypeError, "the dict 'adamw': state is of type NoneType, not dict"),
+            ({**both, "muon": {"state": {}}}, KeyError, "the dict 'muon': there is no param_groups in it"),
             (lacking, ValueError, "ns_steps is missing in a group with use_muon=True: .* of a dict that is loaded have all"),
             (missing, KeyError, "parameter 0 of group 0: there is no momentum_buffer among its states")):
         with pytest.raises(kind, match=words):
@@ -479,7 +483,7 @@ def test_dicts_of_others():
     run(optimizer, params)
     assert not same(params, before) and float(optimizer.state[params[0]]["step"]) == 2
     adamw = torch.optim.AdamW(parameters(shapes=[(4, 4)]))
-    with pytest.raises(ValueError, match="the dict is of an optimizer with betas, and this one has Muon's groups alone"):
+    with pytest.raises(ValueError, match="AdamW or Adam, and that of Muon is needed: load it into ptxgen.torch.AdamW"):
         pt.Muon(parameters(shapes=[(4, 4)])).load_state_dict(adamw.state_dict())
     listed = pt.Muon(parameters(shapes=[(4, 4)]), ns_coefficients=OTHERS, ns_steps=2)
     with pytest.raises(ValueError, match="group 0 has a list of 2 different triples in ns_coefficients.*cannot go to torch"):
@@ -535,6 +539,7 @@ def of(*shapes, **settings):
     (lambda: pt.Muon(of((4, 4)), nesterov="no"), "nesterov: 'no' is neither True nor False"),
     (lambda: pt.Muon(of((4, 4)), ns_steps=33), "ns_steps: 33 is not an integer from 0 to 32"),
     (lambda: pt.Muon(of((4, 4)), ns_steps=2.5), "ns_steps: 2.5 is not an integer"),
+    (lambda: pt.Muon(of((4, 4)), ns_steps=torch.ones(2)), "ns_steps: tensor.* is not an integer"),
     (lambda: pt.Muon(of((4, 4)), ns_coefficients=(1, 2)), "neither three numbers nor a list of 5 triples"),
     (lambda: pt.Muon(of((4, 4)), ns_coefficients=OTHERS), "a list of 5 triples, one for each of ns_steps=5"),
     (lambda: pt.Muon(of((4, 4)), ns_coefficients=[JORDAN, (1, 2)], ns_steps=2), r"the triple of step 1 is \(1, 2\)"),
@@ -561,6 +566,7 @@ def of(*shapes, **settings):
     (lambda: pt.Muon([*of((4, 4)), *of((4, 4), use_muon=False, eps=-1.0)]), "^group 1: eps: -1.0 is not a number of at least 0"),
     (lambda: pt.Muon(of((4, 4), amsgrad=True)), "amsgrad=True is not supported, nor has Muon a v"),
     (lambda: pt.Muon(of((4, 4), amsgrad=True, use_muon=False)), "amsgrad=True is not supported: torch.optim.AdamW has it"),
+    (lambda: pt.Muon([*of((4, 4), dampening=0), *of((4, 4), dampening=0.5)]), "^group 1: dampening: 0.5 is in a group with use_muon"),
     (lambda: pt.Muon(of((3, 4)), max_gradnorm=1.0), "unexpected keyword argument 'max_gradnorm'"),
 ])
 def test_misuse(make, message):
@@ -588,6 +594,17 @@ def test_heads_that_raise(error, noted):
         assert found.value is error and error.args == args and len(optimizer.param_groups) == 1
         notes = ["`heads` of parameter 0 of group 1 (layer.0)"] if noted and sys.version_info >= (3, 11) else []
         assert getattr(error, "__notes__", []) == notes
+
+
+def test_dampening_between_steps():
+    params = parameters(shapes=[(3, 4)])
+    optimizer = pt.Muon(params)
+    run(optimizer, params)
+    before = params[0].detach().clone()
+    optimizer.param_groups[0]["dampening"] = 0.5
+    with pytest.raises(ValueError, match="^group 0: dampening: 0.5 is in a group with use_muon=True"):
+        optimizer.step()
+    assert same(params, [before])
 
 
 def test_refused_groups_are_not_added():

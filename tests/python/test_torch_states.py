@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Dicts of states that are not complete, of bitsandbytes, and of torch.distributed.checkpoint."""
+"""Dicts of states that are of other optimizers, not complete, of bitsandbytes, and of torch.distributed.checkpoint."""
 
 import copy
 import ctypes
@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch_parts import DEVICE, needs, parameters, run, same
 
+import ptxgen
 import ptxgen.torch as pt
 from ptxgen._library import c
 
@@ -21,6 +22,67 @@ def trained(cls, dtype=torch.float32, shapes=SHAPES, **options):
     optimizer = cls(params, lr=1e-2, **options)
     run(optimizer, params, 3)
     return params, optimizer
+
+
+def _own_rule(params, lr):
+    @ptxgen.rule(states={}, scalars={"lr": 0.1, "weight_decay": 0.0})
+    def plain(p, g, lr, weight_decay):
+        return p - lr * (g + weight_decay * p)
+    return pt.Optimizer(params, plain, lr=lr)
+
+
+def _of(name, **settings):
+    return lambda params, lr: getattr(torch.optim, name)(params, lr=lr, **settings)
+
+
+def _mixed_muon(params, lr):
+    return pt.Muon([{"params": params}, {"params": parameters(shapes=[(4,)]), "use_muon": False}], lr=lr)
+
+
+@pytest.mark.parametrize("saved,loads,words", [
+    (_of("SGD"), pt.AdamW, "SGD, and that of AdamW or Adam is needed: load it into ptxgen.torch.SGD, or let this"),
+    (_of("RMSprop"), pt.Lion, "RMSprop, and that of Lion is needed: load it into ptxgen.torch.Optimizer with ptxgen.optimizers.rms"),
+    (pt.Lion, pt.SGD, "Lion, and that of SGD is needed: "), (pt.Muon, pt.AdamW, "Muon, and that of AdamW or Adam is needed: "),
+    (_of("Adam"), pt.Lion, "AdamW or Adam, and that of Lion is needed: load it into ptxgen.torch.AdamW or Adam"),
+    (_of("Adagrad"), pt.Muon, "Adagrad, and that of Muon is needed: "), (_own_rule, pt.SGD, "rule plain, and that of SGD is"),
+    (pt.Lion, _own_rule, "Lion, and that of rule plain is needed: exp_avg|Lion, and that of rule plain is needed: parameter 0"),
+    (_of("SparseAdam"), pt.SGD, "SparseAdam, and that of SGD is"), (_of("Adadelta"), _mixed_muon, "Adadelta, and that of Muon"),
+    (_of("Adamax"), pt.AdamW, "Adamax, and that of AdamW or Adam is needed: load it into torch.optim.Adamax"),
+    (_of("NAdam"), pt.AdamW, "NAdam, and that of AdamW or Adam is needed: .* ptxgen.optimizers.nadam"),
+    (_of("RAdam"), pt.SGD, "RAdam, and that of SGD is needed: .* ptxgen.optimizers.radam"),
+    (_of("AdamW", amsgrad=True), pt.SGD, "AdamW or Adam with amsgrad=True, and that of SGD .* ptxgen.optimizers.adamw_ams"),
+    (_of("AdamW", amsgrad=True), pt.AdamW, "AdamW or Adam with amsgrad=True, and that of AdamW or Adam is needed: "),
+    (_of("AdamW"), _mixed_muon, None)])
+def test_dicts_of_others(saved, loads, words):
+    """What they seem to be of, and what takes them, is said in place of what is missing; nothing where torch's two would do."""
+    params = parameters(shapes=[(4, 4)])
+    of = saved(params, lr=0.1)
+    if not isinstance(of, torch.optim.SparseAdam):
+        run(of, params)
+    with pytest.raises((KeyError, ValueError), match=f"^.?the dict seems to be of ({words})" if words else "give {.muon.: the"):
+        loads(params, lr=0.1).load_state_dict(of.state_dict())
+
+
+@pytest.mark.parametrize("where,part,words", [
+    (["state"], None, "state is of type NoneType, not dict"), (["param_groups"], {}, "param_groups is of type dict, not list"),
+    (["param_groups", 0], "x", "param_groups.0. is of type str, not dict"), (["guards"], [1], "guards is of type list, not dict"),
+    (["param_groups", 0], {}, "param_groups.0...params.. is of type NoneType, not list"),
+    (["param_groups", 0, "params", 1], [], "param_groups.0...params...1. is of type list, not int"),
+    (["param_groups", 0, "amsgrad"], torch.ones(2), "param_groups.0...amsgrad.. is of type Tensor, not bool"),
+    (["fp8", "largest"], "x", "fp8: what state_dict.. of Float8Weights gives is needed")])
+def test_dicts_with_parts_of_wrong_types(where, part, words):
+    params = parameters(shapes=SHAPES)
+    optimizer = pt.AdamW(params, lr=0.1, fp8=pt.Float8Weights(), guards=pt.Guards(limit=1e9))
+    run(optimizer, params)
+    saved = copy.deepcopy(optimizer.state_dict())
+    of = saved
+    for key in where[:-1]:
+        of = of[key]
+    of[where[-1]] = part
+    optimizer.param_groups[0]["lr"] = 0.2
+    with pytest.raises((TypeError, ValueError), match=words):
+        optimizer.load_state_dict(saved)
+    assert optimizer.param_groups[0]["lr"] == 0.2 and len(optimizer.state) == 2
 
 
 @pytest.mark.parametrize("none", [False, True])

@@ -16,8 +16,9 @@ from torch import Tensor
 from .._types import StepDescription
 from . import (_device, _exchange, _formats, _over_ranks, _ranks, _shortcuts, _units, fp8 as _fp8, guards as _guards,
                qk_clip as _qk_clip)
-from ._items import check_apart, check_item
+from ._items import Taken, check_item
 from ._part import TAKE_A_STEP, Changed, Item, Part, Sums
+from ._ranks import DTensor
 from ._shortcuts import identities, local
 from .reports import Report, Reported, report_of
 
@@ -312,7 +313,7 @@ class Engine:
         for place, which in by_device.items():
             mine = [items[k] for k in which]
             parts.append(Part(_device.of(place), mine, owner, norm, phases, previous.get(place),
-                               [grads[at[k]] for k in which], self._sums, self._exchanges))
+                               [grads[at[k]] for k in which], self._taken, self._sums, self._exchanges))
         kept = {id(part.plan) for part in parts}
         for part in self._parts:  # what is dropped must not be at work
             if id(part.plan) not in kept and not part.captured:
@@ -376,7 +377,7 @@ class Engine:
                 raise ValueError(f"{item.what}: {error}") from None
             items.append(item)
             at.append(k)
-        check_apart(items, [grads[k] for k in at])
+        self._taken = Taken(items)
         _qk_clip.check_apart(owner.qk_clip, items)
         for item in items:
             owner.state[item.parameter] = item.states
@@ -402,6 +403,11 @@ class Engine:
     def report(self, owner: Any, local_part: bool) -> Optional[Report]:
         if not owner.reports or self._key is None:
             return None
+        if not local_part and owner.process_group is not None:
+            for item in chain.from_iterable(part.items for part in self._parts):
+                if item.pieces is not None and not isinstance(item.parameter, DTensor):
+                    raise ValueError(f"report(): {item.what} is no DTensor, so its matrices are whole on this rank, and not parts of "
+                                     "those of other ranks: take report(local=True), which is of this rank's parameters")
         places = {id(p): k for k, p in enumerate(self._params)}
         reported = [Reported(part.reports, [places[id(item.parameter)] for item in part.items],
                              [item.counted for item in part.items],

@@ -43,27 +43,25 @@ def _place(what: str, name: str, tensor: Tensor) -> _Place:
     return str(tensor.device), at, at + tensor.numel() * tensor.element_size(), what, name
 
 
-def check_apart(items: Sequence[Any], gradients: Sequence[Any]) -> None:
-    """Whether no two parameters and states share memory, in which the later step would be lost, nor one of them with
-    a gradient, which is read. Gradients may be one another."""
-    places = [_place(item.what, name, one) for item in items
-              for name, one in [("", item.local), *((name, local(item.states[name])) for name in item.stored()[1:])]
-              if one.numel()]
-    places.sort()
-    for one, beside in zip(places, places[1:]):
-        if one[0] == beside[0] and beside[1] < one[2]:
-            raise _share(one, beside)
-    begins = [one[:2] for one in places]
-    for item, gradient in zip(items, gradients):
-        given = local(gradient) if isinstance(gradient, Tensor) else None
-        if given is None or given.layout is not torch.strided or not given.numel():
-            continue
-        if not (given.is_contiguous() or is_dense(given)):  # a step reads a copy of it
-            continue
-        place = _place(item.what, "grad", given)
-        k = bisect_left(begins, (place[0], place[2]))  # those before it begin before the gradient ends
-        if k and places[k - 1][0] == place[0] and places[k - 1][2] > place[1]:
-            raise _share(places[k - 1], place)
+class Taken:
+    """The memory of parameters and states, of which no two share some: the later step would be lost."""
+
+    def __init__(self, items: Sequence[Any]) -> None:
+        places = [_place(item.what, name, one) for item in items
+                  for name, one in [("", item.local), *((name, local(item.states[name])) for name in item.stored()[1:])]
+                  if one.numel()]
+        places.sort()
+        for one, beside in zip(places, places[1:]):
+            if one[0] == beside[0] and beside[1] < one[2]:
+                raise _share(one, beside)
+        self._places, self._begins = places, [one[:2] for one in places]
+
+    def check(self, item: Any, at: int, size: int) -> None:
+        """Whether a gradient of so many bytes has none of it: steps read it, and write there. It may be another's, too."""
+        on = str(item.local.device)
+        k = bisect_left(self._begins, (on, at + size))  # those before it begin before the gradient ends
+        if k and self._places[k - 1][0] == on and self._places[k - 1][2] > at:
+            raise _share(self._places[k - 1], (on, at, at + size, item.what, "grad"))
 
 
 def _share(one: _Place, other: _Place) -> ValueError:

@@ -10,7 +10,7 @@ import zlib
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from .._library import c, check, keep
 from ..errors import InvalidError
 from ..plans import StepPlan
 from . import _device, _exchange, _formats, _over_ranks, _ranks, _shortcuts, _units
-from ._items import Rate, limit_of
+from ._items import Rate, Taken, limit_of
 from ._ranks import DTensor
 from ._shortcuts import identities, local, spec
 from .qk_clip import entries_of
@@ -29,8 +29,7 @@ from .reports import Rows
 _EPS = 1e-6  # torch adds it to the norm
 _MOVING = ("parameter", "gradient", "state", "absmax", "beside", "ema")  # what may move within a plan
 _data_ptr, _numel, _is_contiguous, _stride = Tensor.data_ptr, Tensor.numel, Tensor.is_contiguous, Tensor.stride
-_dtype, _layout, _on, _shape = map(operator.attrgetter, ("dtype", "layout", "device", "shape"))
-_STRIDED = {torch.strided}
+_dtype, _on, _shape = map(operator.attrgetter, ("dtype", "device", "shape"))
 _SIZES = {dtype: torch.empty((), dtype=dtype).element_size() for dtype in _device.NAMES}
 TAKE_A_STEP = ("ptxgen: take a step with these gradients before the capture begins, after an accumulate() if it has "
                "one: the first step makes the plan")
@@ -191,9 +190,9 @@ class Part:
     noted = False  # a capture launched it
 
     def __init__(self, device: Any, items: List[Item], owner: Any, norm: bool, phases: bool,
-                 previous: Optional["Part"], gradients: Sequence[Optional[Tensor]],
+                 previous: Optional["Part"], gradients: Sequence[Optional[Tensor]], taken: Taken,
                  sums: Optional["Sums"], exchanges: Sequence[_exchange.Exchange]) -> None:
-        self.device, self.items, self.accumulators = device, items, sums
+        self.device, self.items, self.taken, self.accumulators = device, items, taken, sums
         self.exchanges = exchanges
         self.places: Dict[int, Any] = {}  # of matrices, by their exchange
         self.groups = tuple(sorted({item.group for item in items})) or (0,)  # without items: for guards alone
@@ -276,6 +275,8 @@ class Part:
         self.known: Any = (_c.c_uint64 * len(self.items))()
         self.now: Any = (_c.c_uint64 * len(self.items))()
         self.moved = 0, 0  # the range where they differ: its first, its length
+        self.sizes = [n * _SIZES[dtype] for n, dtype in zip(self.numels, self.dtypes)]
+        self.free: List[Set[int]] = [set() for _ in self.items]  # addresses at which a gradient was none of `taken`
 
     def _versions(self) -> Optional[_shortcuts.Versions]:
         """A look at parameters that have a master, or norms that the last step has left, which know nothing of what
@@ -482,15 +483,30 @@ class Part:
             return self._ask()
         if found == _shortcuts.CHANGED:
             raise Changed
-        self.moved = self.watch.range() if found == _shortcuts.MOVED else (0, 0)  # type: ignore[union-attr]
+        self.moved = 0, 0
+        if found == _shortcuts.MOVED:
+            self._take_moved(*self.watch.range())  # type: ignore[union-attr]
         return ()
 
+    def _take_moved(self, first: int, count: int) -> None:
+        """Notes that gradients moved, unless they did into what steps write, which stays where it is as long as the plan."""
+        now = self.now[first:first + count]
+        if not all(map(operator.contains, self.free[first:first + count], now)):
+            for k, at in enumerate(now, first):
+                if at not in self.free[k]:
+                    self.taken.check(self.items[k], at, self.sizes[k])
+                    if len(self.free[k]) == 64:
+                        self.free[k].clear()
+                    self.free[k].add(at)
+        self.moved = first, count
+
     def _where(self, tensors: Sequence[Any]) -> Any:
-        """Which tensors these are, of which shapes and types, and where. None if some have no memory."""
+        """Which tensors these are, of which shapes and types, and where. None if some have no memory, as sparse ones. What
+        is elsewhere has another address, but for those without elements."""
         try:
             which = identities.way(tensors) if self.stay else None
-            return (which, set(map(_on, tensors)), set(map(_layout, tensors)), list(map(_dtype, tensors)),
-                    list(map(_shape, tensors)), list(map(_stride, tensors)), list(map(_data_ptr, tensors)))
+            return (which, list(map(_data_ptr, tensors)), list(map(_dtype, tensors)), list(map(_shape, tensors)),
+                    all(map(_is_contiguous, tensors)) or list(map(_stride, tensors)), [tensors[k].device for k in self.empty])
         except RuntimeError:
             return None
 
@@ -499,38 +515,33 @@ class Part:
         if self._where(list(map(local, self.parameters)) if self.sharded else self.locals) != self.where:
             raise Changed
         ask = _shortcuts.gradients
-        gradients = (ask.way if self.sharded else ask.plain)(self.parameters)
-        addresses, there = self._addresses(gradients)
+        gradients, known = (ask.way if self.sharded else ask.plain)(self.parameters), list(self.known)
+        addresses, there = self._addresses(gradients, known)
         if self.watch is not None:
             self.watch.expect(gradients)
-        known = list(self.known)
         self.moved = 0, 0
+        self.now[:] = addresses
         if addresses != known:
             differs = list(map(operator.ne, addresses, known))
             first = differs.index(True)
-            self.moved = first, len(known) - first - differs[::-1].index(True)
-        self.now[:] = addresses
+            self._take_moved(first, len(known) - first - differs[::-1].index(True))
         return there
 
-    def _on_device(self, tensors: Sequence[Any]) -> bool:
-        """Whether all are in the memory of the plan's device."""
-        return set(map(_on, tensors)) == {self.device.device} and set(map(_layout, tensors)) == _STRIDED
-
-    def _addresses(self, gradients: Sequence[Any]) -> Tuple[List[int], Sequence[Any]]:
-        """The address of each gradient, 0 where it is missing, and the tensors that are there. Raises
-        Changed where the plan is for gradients of other types."""
+    def _addresses(self, gradients: Sequence[Any], known: List[int]) -> Tuple[List[int], Sequence[Any]]:
+        """The address of each gradient, 0 where it is missing, and the tensors that are there; known: those before.
+        Raises Changed where the plan is for gradients of other types."""
         try:
             parts: Any = gradients
             if self.sharded:  # equal specs are often the same object
                 parts = [g if own is None else local(g) if one is own or one == own else None
                          for g, one, own in zip(gradients, map(spec, gradients), self.specs)]
             if (self.contiguous and set(map(type, parts)) <= {Tensor}
-                    and self._on_device(parts) and list(map(_dtype, parts)) == self.dtypes
+                    and list(map(_dtype, parts)) == self.dtypes
                     and list(map(_shape, parts)) == self.shapes and all(map(_is_contiguous, parts))):
-                addresses = list(map(_data_ptr, parts))
+                addresses = list(map(_data_ptr, parts))  # a sparse one has none
                 for k in self.empty:
                     addresses[k] = self.items[k].states["step"].data_ptr()
-                if 0 not in addresses:
+                if 0 not in addresses and (addresses == known or set(map(_on, parts)) == {self.device.device}):
                     return addresses, parts
         except (AttributeError, TypeError, RuntimeError):
             pass  # one is missing or sparse

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
 from torch import Tensor
 
@@ -42,6 +42,39 @@ def place_of(key: Any, groups: List[Dict[str, Any]]) -> Tuple[int, int]:
     return next(found, (0, 0))
 
 
+_FLAGS = ("amsgrad", "differentiable", "maximize", "nesterov", "use_muon")
+
+
+def _parts(given: Dict[str, Any]) -> Iterator[Tuple[str, Any, Any]]:
+    """Each part of a dict with its name and what it must be."""
+    yield "state", given["state"], (dict,)
+    for key in ("guards", "fp8"):
+        if given.get(key) is not None:
+            yield key, given[key], (dict, Mapping)
+    yield "param_groups", given["param_groups"], (list, tuple)
+    for g, group in enumerate(given["param_groups"]):
+        yield f"param_groups[{g}]", group, (dict,)
+        yield f"param_groups[{g}]['params']", group.get("params"), (list, tuple)
+        for k, key in enumerate(group["params"]):
+            yield f"param_groups[{g}]['params'][{k}]", key, (int, str)
+        for flag in _FLAGS:
+            if isinstance(group.get(flag), Tensor):
+                yield f"param_groups[{g}]['{flag}']", group[flag], (bool,)
+
+
+def check_parts(given: Any, what: str) -> None:
+    """Whether a dict has the parts that state_dict() gives. What is in its states is looked at with the parameters."""
+    if not isinstance(given, dict):
+        raise TypeError(f"{what}: what state_dict() gives is needed, not {given!r:.80}")
+    for key in ("state", "param_groups"):
+        if key not in given:
+            raise KeyError(f"{what}: there is no {key} in it, and what state_dict() gives is needed")
+    for name, part, kinds in _parts(given):
+        if not isinstance(part, kinds):
+            raise TypeError(f"{what}: {name} is of type {type(part).__name__}, not {kinds[0].__name__}: what state_dict() "
+                            "gives is needed")
+
+
 def check_keys(state: Dict[Any, Any], groups: List[Dict[str, Any]], own: List[Dict[str, Any]], what: str = "") -> None:
     """Whether the states of a dict are those of its parameters. torch would keep others, for nobody."""
     keys = [key for group in groups for key in group["params"]]
@@ -62,10 +95,13 @@ def check_has(owner: Any, state_dict: Dict[str, Any]) -> None:
                              f"Give the optimizer {key}=, or take {key!r} out of the dict")
 
 
-# The key of groups by which an optimizer is known.
+# The key of groups by which an optimizer is known, in this order.
 _KINDS = {"use_muon": "Muon", "ns_steps": "Muon", "amsgrad": "AdamW or Adam", "dampening": "SGD", "momentum_decay": "NAdam",
           "centered": "RMSprop", "lr_decay": "Adagrad", "rho": "Adadelta", "lambd": "ASGD", "beta2_decay": "Adafactor",
           "etas": "Rprop", "history_size": "LBFGS"}
+_AMSGRAD = "AdamW or Adam with amsgrad=True"
+_OURS = ("Muon", "AdamW or Adam", "SGD", "Lion")
+_RULES = {"NAdam": "nadam", "RAdam": "radam", "RMSprop": "rmsprop", "Adagrad": "adagrad", _AMSGRAD: "adamw_amsgrad or adam_amsgrad"}
 
 
 def _kind_of(state_dict: Dict[str, Any]) -> Optional[str]:
@@ -75,22 +111,45 @@ def _kind_of(state_dict: Dict[str, Any]) -> Optional[str]:
         return None
     if "rule" in group:
         return "rule " + str(group["rule"]).split(",")[0]
-    of_lion = "Lion" if "betas" in group and "eps" not in group else None
-    return next((kind for key, kind in _KINDS.items() if key in group), of_lion)
+    states = {name for states in state_dict.get("state", {}).values() if isinstance(states, dict) for name in states}
+    if "exp_inf" in states:
+        return "Adamax"
+    if group.get("amsgrad"):
+        return _AMSGRAD
+    kinds = [kind for key, kind in _KINDS.items() if key in group]
+    if not kinds and "betas" in group:
+        kinds = [kind for key, kind in (("eps", "Lion"), ("weight_decay", "SparseAdam")) if key not in group]
+        kinds += ["RAdam"] if "foreach" in group and ("decoupled_weight_decay" in group or "exp_avg_sq" in states) else []
+    return kinds[0] if kinds else None
+
+
+def _taker_of(kind: str) -> str:
+    """The optimizer that takes the dicts of a kind."""
+    if kind.startswith("rule "):
+        return "ptxgen.torch.Optimizer with that rule"
+    if kind in _RULES:
+        return f"ptxgen.torch.Optimizer with ptxgen.optimizers.{_RULES[kind]}"
+    return ("ptxgen.torch." if kind in _OURS else "torch.optim.") + kind
 
 
 @contextlib.contextmanager
 def of_kind(state_dict: Dict[str, Any], own: List[Dict[str, Any]]) -> Iterator[None]:
-    """Names the optimizer that a refused dict seems to be of, where it is not that of the groups, and nothing says so."""
+    """Of a refused dict that seems to be of another optimizer than that of the groups, says this in place of what is
+    missing, and what takes it; where nothing else says so."""
     try:
         yield
     except (KeyError, ValueError) as error:
         theirs, ours = _kind_of(state_dict), _kind_of({"param_groups": own})
         if (theirs is None or ours is None or theirs == ours or type(error) not in (KeyError, ValueError)
-                or len(error.args) != 1 or str(error.args[0]).startswith("the dict is of")):  # others are a hook's
+                or len(error.args) != 1):  # others are a hook's
+            raise
+        if str(error.args[0]).startswith("the dict is of rule" if theirs != "AdamW or Adam" else "the dict is of"):
             raise
         kind = KeyError if isinstance(error, KeyError) else ValueError
-        raise kind(f"the dict seems to be of {theirs}, and that of {ours} is needed: {error.args[0]}") from None
+        if ours.startswith("rule "):
+            raise kind(f"the dict seems to be of {theirs}, and that of {ours} is needed: {error.args[0]}") from None
+        raise kind(f"the dict seems to be of {theirs}, and that of {ours} is needed: load it into {_taker_of(theirs)}, or let "
+                   "this optimizer begin without it") from error
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from torch import Tensor
 from ..operations import Operations
 from . import _device, _ranks
 from ._fp8_blocks import BlockTable, layout_of, why_not
-from ._items import check_local
+from ._items import check_local, is_number
 from ._shortcuts import local, part
 
 Float8Format = Literal["e4m3", "e5m2"]
@@ -451,7 +451,8 @@ class Float8Weights:
             return
         if self.blocks is not None:
             raise ValueError("fp8: the state is of delayed scaling, and with blocks there is none")
-        if not all(isinstance(one, Tensor) and one.dtype is torch.float32 for one in given.values()) or not given:
+        if (not all(isinstance(one, Tensor) and one.dtype is torch.float32 for one in given.values()) or not given
+                or not is_number(state_dict.get("largest", 0))):
             raise ValueError(f"fp8: what state_dict() of Float8Weights gives is needed, not {state_dict!r:.80}")
         scale, history = given["scale"].detach(), given["history"].detach()  # type: ignore[union-attr]
         if "largest" not in state_dict and not bool(history.any()):

@@ -20,7 +20,7 @@ from ._exchange import Matrix, Rows, rows_of
 from ._formats import EmaDtype, StateDtype
 from ._items import is_number
 from ._part import Piece
-from ._places import check_keys
+from ._places import check_keys, check_parts
 from ._shortcuts import local
 from .fp8 import Float8Weights
 from .guards import Guards
@@ -173,11 +173,14 @@ class Muon(Stepped):
         if group.get("maximize"):
             raise ValueError("maximize=True is not supported in a group with use_muon=True, as in torch.optim.Muon: give "
                              "it gradients of the opposite sign")
+        if group.get("dampening", 0) != 0:
+            raise ValueError(f"dampening: {group['dampening']!r} is in a group with use_muon=True, and Muon's momentum has none: "
+                             "leave it out, or make it 0")
         for key in ("nesterov", "in_by_out"):
             if group.get(key, False) not in (True, False):
                 raise ValueError(f"{key}: {group[key]!r} is neither True nor False")
         steps, most = group["ns_steps"], _c.PTX_MUON_MOST_STEPS
-        if isinstance(steps, bool) or not hasattr(steps, "__index__") or not 0 <= operator.index(steps) <= most:
+        if isinstance(steps, (bool, Tensor)) or not hasattr(steps, "__index__") or not 0 <= operator.index(steps) <= most:
             raise ValueError(f"ns_steps: {steps!r} is not an integer from 0 to {most}")
         _triples(group["ns_coefficients"], operator.index(steps))
         if group["adjust_lr_fn"] not in (None, *_ADJUST):
@@ -223,7 +226,7 @@ class Muon(Stepped):
     def _scalars(self, group: Dict[str, Any]) -> Tuple[float, ...]:
         eps, decay = float(group["eps"]), float(group["weight_decay"])
         if group["use_muon"]:
-            return 0.0, 0.0, eps, decay, float(group["momentum"]), 0.0
+            return 0.0, 0.0, eps, decay, float(group["momentum"]), float(group.get("dampening", 0.0))
         beta1, beta2 = group["betas"]
         return float(beta1), float(beta2), eps, decay, 0.0, 0.0
 
@@ -272,12 +275,12 @@ class Muon(Stepped):
         if not named and kinds:
             for group in groups:
                 if ("betas" in group) is kinds[0]:
-                    raise ValueError(f"the dict is of an optimizer {'with' if kinds[0] else 'without'} betas, and this one "
-                                     f"has {'Muon' if kinds[0] else 'AdamW'}'s groups alone")
+                    raise ValueError(f"the groups of the dict have {'' if kinds[0] else 'no '}betas, and this optimizer has "
+                                     f"{'Muon' if kinds[0] else 'AdamW'}'s groups alone")
             given = {**given, "param_groups": [{**group, "use_muon": kinds[0]} for group in groups]}
         for k, (group, own) in enumerate(zip(given.get("param_groups", []), kinds)):
-            if bool(group.get("use_muon")) is not own:
-                raise ValueError(f"group {k} of the dict has use_muon={group.get('use_muon')}, and that of the optimizer "
+            if group.get("use_muon") != own:
+                raise ValueError(f"group {k} of the dict has use_muon={group.get('use_muon')!r}, and that of the optimizer "
                                  f"{own}: its groups must be those of the optimizer that saved it")
         return given
 
@@ -538,8 +541,8 @@ def _joined(given: Dict[str, Any], kinds: List[bool]) -> Dict[str, Any]:
     parts = {True: given.get("muon"), False: given.get("adamw")}
     for kind, name in ((True, "muon"), (False, "adamw")):
         one = parts[kind]
-        if one is not None and not (isinstance(one, dict) and {"state", "param_groups"} <= set(one)):
-            raise ValueError(f"the dict {name!r} is not what state_dict() of a torch.optim optimizer gives")
+        if one is not None:
+            check_parts(one, f"the dict {name!r}")
         has = 0 if one is None else len(one["param_groups"])
         if has != kinds.count(kind):
             raise ValueError(f"the dict {name!r} has {has} groups, and the optimizer {kinds.count(kind)} with "

@@ -22,7 +22,7 @@ from ._engine import Engine
 from ._formats import EmaDtype, StateDtype
 from ._items import is_number, limit_of
 from ._part import Piece
-from ._places import check_has, check_keys, of_kind, of_parameter, place_of, places, with_own
+from ._places import check_has, check_keys, check_parts, of_kind, of_parameter, place_of, places, with_own
 from ._units import Agc
 from .fp8 import Float8Weights
 from .guards import Guards
@@ -456,12 +456,9 @@ class Stepped(torch.optim.Optimizer):
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         """Takes a state_dict() of an optimizer here, in any format, of torch.optim's, bitsandbytes' or FlashOptim's.
         After an error everything is as before."""
-        if not isinstance(state_dict, dict):
-            raise TypeError(f"state_dict: what state_dict() gives is needed, not {state_dict!r:.80}")
-        several = state_dict and set(state_dict) <= set(self._dicts_of_torch)
-        missing = [] if several else [key for key in ("state", "param_groups") if key not in state_dict]
-        if missing:
-            raise KeyError(f"state_dict: there is no {missing[0]} in it, and what state_dict() gives is needed")
+        several = isinstance(state_dict, dict) and state_dict and set(state_dict) <= set(self._dicts_of_torch)
+        if not several:
+            check_parts(state_dict, "state_dict")
         self._check_averages("load_state_dict()")
         check_has(self, state_dict)
         before = {key: self.__dict__[key] for key in ("state", "param_groups")}
