@@ -467,15 +467,16 @@ void ptxk_muon_tiles_emit(ptx_builder *b, uint32_t side, const struct ptxk_muon_
             }
         }
         wait_for_others(b, &q, &t);
-        ptx_val done = ptx_var(b, ptx_bool(true));
+        ptx_val done;
         if (shape.groups && side == MUON_SMALL) {
+            done = ptx_var(b, ptx_bool(true));
             ptx_val band = ptx_load(b, tile_at(b, &q, turn), MUON_PLACE(uint32_t, muon_tile, band));
             ptx_if (b, ptx_ne(b, band, 0))
                 ptxk_muon_band_emit(b, &t, band, &warp, sums, takes);
             ptx_else (b)
                 ptx_set(b, done, compute(b, &t, &warp, part, sums, takes));
         } else {
-            ptx_set(b, done, compute(b, &t, &warp, part, sums, takes));
+            done = compute(b, &t, &warp, part, sums, takes);
         }
         tell_others(b, &q, &t, done);
     }
