@@ -109,8 +109,8 @@ static bool ends_apart(const struct muon_matrix *m, uint32_t steps)
 // Where the next matrix begins: a larger one where lines of a cache do, and others share them.
 static uint64_t aligned(uint64_t at, uint64_t bytes)
 {
-    enum { PIECE = 16, SMALL = 8192 };
-    const uint64_t to = bytes < SMALL ? PIECE : MUON_LINES;
+    enum { PIECE = 16, LINES = 256, SMALL = 8192 };
+    const uint64_t to = bytes < SMALL ? PIECE : LINES;
 
     return (at + to - 1) / to * to;
 }

@@ -13,9 +13,6 @@ bool ptxp_muon_on_chip(const struct muon_matrix *m, bool groups);
 enum { MUON_KEPT = MUON_CHIP_MOST * MUON_CHIP_MOST * 2 }; // bytes of it
 uint64_t ptxp_muon_kept(const struct muon_matrix *m, uint32_t steps);
 
-// Larger matrices begin at multiples of it.
-enum { MUON_LINES = 256 };
-
 // What takes a product of a level, counted from 0: it begins when those of the level before are
 // done.
 typedef ptx_status muon_visit(void *to, uint32_t level, const struct muon_product *product);

@@ -6,7 +6,6 @@
 
 #include "driver/error.h"
 #include "muon_program.h"
-#include "muon_schedule.h"
 
 static size_t tensor_of(const struct ptx_step_params *params, size_t matrix)
 {
@@ -17,8 +16,7 @@ static size_t tensor_of(const struct ptx_step_params *params, size_t matrix)
     return t;
 }
 
-// Matrix by matrix as long as they fit; each begins anew at the start of the memory, or less than
-// MUON_LINES behind it, so that larger matrices lie at multiples of that.
+// Matrix by matrix as long as they fit; each begins anew at the start of the memory.
 static ptx_status choose(const struct ptx_step_params *params, struct matrix_set *set)
 {
     const uint64_t most = params->matrix_memory ? params->matrix_memory : UINT64_MAX;
@@ -32,9 +30,7 @@ static ptx_status choose(const struct ptx_step_params *params, struct matrix_set
                              " bytes, and matrix_memory is %" PRIu64 ": give that much",
                              tensor_of(params, k), end - set->matrices[k].x, most);
         if (!k || end - begin > most) {
-            begin = set->matrices[k].x / MUON_LINES * MUON_LINES;
-            if (end - begin > most)
-                begin = set->matrices[k].x;
+            begin = set->matrices[k].x;
             set->windows[set->window_count++].first = k;
         }
         set->windows[set->window_count - 1].count++;

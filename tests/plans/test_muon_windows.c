@@ -6,12 +6,11 @@
 #include <string.h>
 
 #include "plan_calls.h"
-#include "plans/muon_program.h"
 #include "random.h"
 #include "reference/reference.h"
 #include "test.h"
 
-enum { TENSORS = 8, ROOM = 20000, EACH = 3, ARRAY = ROOM * 4, COUNTS = TENSORS * EACH * ARRAY };
+enum { TENSORS = 8, ROOM = 20000, ARRAYS = 3, ARRAY = ROOM * 4, COUNTS = TENSORS * ARRAYS * ARRAY };
 enum { REPORTS = COUNTS + 64 * TENSORS, BYTES = REPORTS + 64 * TENSORS };
 enum { PARAMETER, GRADIENT, STATE };
 enum { PRODUCTS_OF_LARGEST = 140 * 136 * 6 };
@@ -29,7 +28,7 @@ static const struct matrix {
 
 static size_t place(size_t t, unsigned array)
 {
-    return (t * EACH + array) * (size_t)ARRAY;
+    return (t * ARRAYS + array) * (size_t)ARRAY;
 }
 
 static const struct ptx_muon_params muon = { .steps = 1 };
@@ -111,7 +110,7 @@ TEST(test_bits)
     unsigned char *first = calloc(BYTES, 1), *expected = malloc(BYTES), *got = malloc(BYTES);
 
     for (size_t t = 0; t < TENSORS; t++)
-        for (uint64_t i = 0; i < (uint64_t)EACH * ROOM; i++)
+        for (uint64_t i = 0; i < (uint64_t)ARRAYS * ROOM; i++)
             ref_store(REF_F32, first + place(t, 0), i, (double)random_below(&r, 20001) / 1e4 - 1);
     for (unsigned k = 0; k < 3; k++) {
         memcpy(got, first, BYTES);
@@ -209,39 +208,6 @@ TEST(test_launches_of_groups)
     require(ptx_step_plan_describe(plan, &description));
     const struct ptx_device_info *info = ptx_device_get_info(gpu.device);
     expect_launches(plan, &description, info->sm == 90 && info->isa >= 80 ? 7 : 6);
-}
-
-// Where the matrices lie in their windows, of which some begin with small ones, and how much they
-// take. What small ones need alone is enough for them.
-TEST(test_lines)
-{
-    static const struct {
-        uint64_t sizes[4][2], memory, windows, bytes, x[4];
-    } sets[] = {
-        { { { 72, 64 }, { 5, 8 }, { 5, 8 }, { 64, 64 } }, 9400, 2, 9296, { 0, 9216, 80, 256 } },
-        { { { 5, 8 }, { 5, 8 }, { 5, 8 }, { 5, 8 } }, 80, 4, 80, { 0, 0, 0, 0 } },
-        { { { 5, 8 }, { 5, 8 }, { 5, 8 }, { 5, 8 } }, 320, 1, 320, { 0, 80, 160, 240 } },
-    };
-
-    for (size_t k = 0; k < sizeof sets / sizeof *sets; k++) {
-        struct ptx_step_tensor tensors[4];
-        struct matrix_set set = { 0 };
-        for (size_t t = 0; t < 4; t++)
-            tensors[t] =
-                (struct ptx_step_tensor) { .count = sets[k].sizes[t][0] * sets[k].sizes[t][1],
-                                           .columns = sets[k].sizes[t][1] };
-        const struct ptx_step_params params = { .tensors = tensors,
-                                                .tensor_count = 4,
-                                                .groups = groups,
-                                                .group_count = 1,
-                                                .matrix_memory = sets[k].memory };
-        require(ptxp_matrix_measure(&params, MATRIX_NO_CHIPS, &set));
-        assert_int_equal(set.window_count, sets[k].windows);
-        assert_int_equal(set.bytes, sets[k].bytes);
-        for (size_t t = 0; t < 4; t++)
-            assert_int_equal(set.matrices[t].x, sets[k].x[t]);
-        ptxp_matrix_set_free(&set);
-    }
 }
 
 TEST(test_refused)
