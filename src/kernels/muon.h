@@ -47,7 +47,7 @@ struct muon_product {
     uint32_t symmetric; // C is, and is computed on one side of the diagonal
     uint32_t matrix;    // that it belongs to, counted from 0
     uint32_t needed;    // tiles of the matrix that are done before it begins
-    uint32_t taken;     // the matrix's last, by a kernel that steps from it: 1 + the tensor
+    uint32_t taken;     // not 0: the matrix's last, by a kernel that steps from it, which gave this
 };
 
 // What a block does in a turn.

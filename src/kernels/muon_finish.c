@@ -314,7 +314,8 @@ ptx_val ptxk_muon_taken_at(ptx_builder *b, const struct ptxk_muon_taken *from, p
 void ptxk_muon_taken_column(ptx_builder *b, const struct ptxk_muon_taken *from, ptx_val column,
                             ptx_val along, ptx_val to[4])
 {
-    // A lane gets two rows of each of two tiles of 8 x 8.
+    // Of the 16 rows the first tile of 8 x 8 has 0, 1, 4, 5, 8, 9, 12 and 13, the second the
+    // others, so that the two rows that a lane gets of each follow one another.
     ptx_val lane = ptx_laneid(b), low = ptx_and(b, lane, 7), tile = ptx_shr(b, lane, 3);
     ptx_val first = ptx_sub(b, along, ptx_mul(b, ptx_and(b, lane, 3), 4));
     ptx_val row = ptx_mad(b, ptx_shr(b, low, 1), 4, ptx_and(b, low, 1));

@@ -8,7 +8,7 @@
 struct tile;
 
 struct ptxk_muon_taken {
-    ptx_val taken;         // u32: 1 + the tensor
+    ptx_val taken;         // u32: the product's
     ptx_val rows, columns; // u32: of the matrix
     ptx_val row, column;   // u32: the first that is here
     ptx_val tid;           // u32
@@ -20,9 +20,8 @@ struct ptxk_muon_taken {
 // memory. `along`: a multiple of 4.
 ptx_val ptxk_muon_taken_at(ptx_builder *b, const struct ptxk_muon_taken *from, ptx_val row,
                            ptx_val along);
-// 4 elements of a column, f16, from row `along` on. A warp reads 8 columns of 16 rows: of a
-// multiple of 8 on a lane has the column lane / 4, of a multiple of 16 on the rows from 4 (lane %
-// 4) on.
+// 4 elements of a column, f16, from row `along` on. All lanes of a warp call it: lane l with column
+// 8 c + l / 4 and row 16 r + 4 (l % 4), c and r being the warp's.
 void ptxk_muon_taken_column(ptx_builder *b, const struct ptxk_muon_taken *from, ptx_val column,
                             ptx_val along, ptx_val to[4]);
 

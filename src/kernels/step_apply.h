@@ -39,7 +39,7 @@ struct ptxk_step_spec {
     bool counts_empty;   // some tensor without elements counts its steps
     bool over_ranks;     // some tensor has rows of a matrix whose others are on other ranks
     bool spreads;        // some matrix's elements are not consecutive: common/spread.h
-    bool takes_turned;   // products step some matrix that they have transposed
+    bool takes_turned;   // some matrix that products step is transposed in them
     uint32_t fp8_blocks; // bits of the kinds of copies in blocks: ptxk_step_fp8_kind()
     bool has_squares;    // there are tiles whose codes the step makes; others' step runs beside
     bool squares_whole;  // of tiles whose codes the step makes, most have most of their elements
@@ -193,7 +193,8 @@ enum {
     STEP_MATRIX_NO_RUN = 1 << 30, // as run and stride: elements are consecutive; no run is as long
 };
 
-// In what products say of a tensor that they step, besides 1 + its index: they have it transposed.
+// `taken` of a product that a step plan takes is 1 + the tensor, and this bit of a matrix that the
+// products have transposed.
 enum { STEP_TAKEN_TURNED = 1 << 30 };
 
 // What a matrix's row says of it, as bits.

@@ -228,12 +228,13 @@ void ptxk_matrix_step(ptx_builder *b, struct ptxk_tile *s, const struct ptxk_mat
 // ---- within the products ------------------------------------------------------------------------
 
 // Reads 4 elements of a row of a tile in shared memory, at the thread's columns, into variables.
-// `turns`: by all lanes of a warp, whose first rows are within eight that begin at a multiple.
+// `by_warps`: all lanes of a warp do so, with rows of a group of eight that begins at a multiple of
+// eight.
 struct x_source {
     void (*read)(ptx_builder *b, const void *of, const struct ptxk_matrix_tile *m, ptx_val row,
                  const ptx_val to[LANES]);
     const void *of;
-    bool turns;
+    bool by_warps;
 };
 
 // Steps a tile of X in shared memory. `together`, at most MOST_TOGETHER: times AT_ONCE rows of a
@@ -246,16 +247,16 @@ static void shared_step(ptx_builder *b, struct ptxk_tile *s, const struct ptxk_m
     ptxk_tile_arrays(b, s);
     ptx_val whole = ptxk_matrix_is_whole(b, m, s->vectors);
     ptx_val has = ptx_lt(b, m->along, m->width);
-    ptx_val begin = x->turns ? ptx_s32(0) : m->begin;
-    ptx_val end = x->turns ? m->height : ptx_select(b, has, m->height, 0);
+    ptx_val begin = x->by_warps ? ptx_s32(0) : m->begin;
+    ptx_val end = x->by_warps ? m->height : ptx_select(b, has, m->height, 0);
     ptx_val step = ptx_mul(b, m->stride, AT_ONCE);
     ptx_for (b, r, begin, end, ptx_mul(b, step, together)) {
         struct ptxk_matrix_vectors rows[MOST_TOGETHER];
         struct inputs in[MOST_TOGETHER];
-        ptx_val first = x->turns ? ptx_add(b, r, m->begin) : r, row = first;
+        ptx_val first = x->by_warps ? ptx_add(b, r, m->begin) : r, row = first;
         for (unsigned n = 0; n < together; n++) {
             rows[n] = ptxk_matrix_vectors_of(b, m, row, whole);
-            for (unsigned k = 0; k < AT_ONCE && x->turns; k++)
+            for (unsigned k = 0; k < AT_ONCE && x->by_warps; k++)
                 rows[n].there[k] = ptx_and(b, rows[n].there[k], has);
             in[n] = inputs_var(b, s);
             arrays_read(b, s, &rows[n], &in[n]);
@@ -265,7 +266,7 @@ static void shared_step(ptx_builder *b, struct ptxk_tile *s, const struct ptxk_m
             const unsigned k = n % AT_ONCE;
             const struct ptxk_matrix_vectors *v = &rows[n / AT_ONCE];
             ptx_comment(b, "a vector of Q X");
-            row = x->turns ? ptx_mad(b, m->stride, (int)n, first) : v->row[k];
+            row = x->by_warps ? ptx_mad(b, m->stride, (int)n, first) : v->row[k];
             x->read(b, x->of, m, row, in[n / AT_ONCE].x[k]);
             ptx_if (b, v->there[k])
                 vector_apply(b, s, v, k, &in[n / AT_ONCE]);
@@ -346,16 +347,16 @@ void ptxk_matrix_step_chip(ptx_builder *b, struct ptxk_tile *s, ptx_val matrix,
 // ---- what is taken of a last product ------------------------------------------------------------
 
 // Where the tile is in the matrix: u32s. `turns`, a predicate: the products have that transposed;
-// poisoned: no matrix.
-struct place {
+// poisoned where none of the plan's is.
+struct in_matrix {
     ptx_val turns;
     ptx_val rows, columns, row, column;
 };
 
-static struct place place_of(ptx_builder *b, const struct ptxk_step_spec *spec,
-                             const struct ptxk_muon_taken *t)
+static struct in_matrix in_matrix_of(ptx_builder *b, const struct ptxk_step_spec *spec,
+                                     const struct ptxk_muon_taken *t)
 {
-    struct place p = { { 0 }, t->rows, t->columns, t->row, t->column };
+    struct in_matrix p = { { 0 }, t->rows, t->columns, t->row, t->column };
 
     if (!spec->takes_turned)
         return p;
@@ -367,10 +368,12 @@ static struct place place_of(ptx_builder *b, const struct ptxk_step_spec *spec,
     return p;
 }
 
-// What a thread has of it: a row's 4 elements, or where warps read columns of X, 16 of them.
+// A thread has 4 elements of a row. Where the products have the matrix transposed a warp has 8 rows
+// of 16 elements, and the block 64 elements of each row.
 enum { TURNED_COLUMNS = MUON_THREADS / 32 * 16, TURNED_ROWS = 8 };
+_Static_assert((int)TURNED_COLUMNS == (int)MUON_SMALL, "small tiles are read at once");
 static struct ptxk_matrix_tile taken_tile(ptx_builder *b, const struct ptxk_muon_taken *t,
-                                          const struct place *p, ptx_ptr row)
+                                          const struct in_matrix *p, ptx_ptr row)
 {
     const uint32_t vectors = t->side / LANES, down = MUON_THREADS / vectors;
     struct ptxk_matrix_tile m = { .row = row };
@@ -423,7 +426,7 @@ void ptxk_matrix_taken_prefetch(ptx_builder *b, const struct ptxk_tile *s, ptx_p
     ptx_ptr of = ptxk_matrix_tensor_at(b, s->spec, rows, s->tensor);
     ptx_val at = ptx_load(b, of, NORM_PLACE(uint64_t, struct step_tensor_row, parameter));
     ptx_ptr p = ptx_ptr_from(b, type, PTX_SPACE_GLOBAL, at);
-    const struct place of_tile = place_of(b, s->spec, t);
+    const struct in_matrix of_tile = in_matrix_of(b, s->spec, t);
     ptx_val right = ptx_mad(b, ptx_and(b, t->tid, lines - 1), line, of_tile.column);
     ptx_val first = ptx_shr(b, t->tid, ptxk_log2(lines));
     ptx_for (b, k, first, ptx_u32(t->side), MUON_THREADS / lines) {
@@ -437,7 +440,7 @@ void ptxk_matrix_taken_prefetch(ptx_builder *b, const struct ptxk_tile *s, ptx_p
 
 struct taken {
     const struct ptxk_muon_taken *from;
-    struct place place;
+    struct in_matrix place;
 };
 
 static void row_read(ptx_builder *b, const struct ptxk_muon_taken *from, ptx_val row, ptx_val along,
@@ -474,14 +477,14 @@ void ptxk_matrix_step_taken(ptx_builder *b, struct ptxk_tile *s, ptx_val matrix,
                             const struct ptxk_muon_taken *from)
 {
     ptx_ptr row = ptxk_matrix_at(b, s->matrices, matrix);
-    const struct taken taken = { from, place_of(b, s->spec, from) };
+    const struct taken taken = { from, in_matrix_of(b, s->spec, from) };
     struct ptxk_matrix_tile m = taken_tile(b, from, &taken.place, row);
     const struct x_source x = { taken_read, &taken, taken.place.turns.type };
-    const bool small = from->side == TURNED_COLUMNS; // and so are the registers of its kernel
+    const bool small = from->side == MUON_SMALL; // its kernel has few registers
     const unsigned together = small ? MOST_TOGETHER / 2 : MOST_TOGETHER;
 
     rate_read(b, s, row);
-    if (!x.turns || small) {
+    if (!x.by_warps || small) {
         shared_step(b, s, &m, &x, together);
         return;
     }

@@ -97,7 +97,7 @@ static bool has_sides_to_step(uint64_t rows, uint64_t columns)
     return rows > (rows == columns ? MUON_SQUARE_MOST : MUON_CHIP_MOST / 2);
 }
 
-// Whether it does: its elements follow one another.
+// Whether it does: all of the matrix is here, one element after the other, and there are products.
 static bool is_stepped_by_products(const struct ptx_step_params *params, size_t t)
 {
     const struct ptx_step_tensor *tensor = &params->tensors[t];

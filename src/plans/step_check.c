@@ -67,7 +67,7 @@ ptx_status ptxp_step_check_hyper(uint32_t group, const struct ptxk_step_rule *ru
         if (must)
             return refuse_scalar(group, scalar->name, values[scalar->place], must);
     }
-    if (rule->of_matrices && h->dampening != 0) // its momentum seems to take it
+    if (rule->of_matrices && h->dampening != 0) // SGD's, which one may expect beside a momentum
         return refuse_place(group, rule, S_DAMPENING, h->dampening);
     return PTX_OK;
 }

@@ -81,7 +81,7 @@ struct matrix_set {
     float (*triples)[3];         // of all schedules
     uint64_t tiles, sums, bytes; // rows of tiles and of sums; the workspace
     unsigned takes;              // entries of products, as bits, that step some matrix
-    bool takes_turned;           // and some matrix that they have transposed
+    bool takes_turned;           // and some of these is transposed in them
 };
 
 // What qk_clips say of a tensor: its lines, which are rows or columns; none: nothing.

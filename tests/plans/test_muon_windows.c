@@ -191,6 +191,11 @@ TEST(test_launches)
         require(ptx_step_describe(&params, &description));
         expect_launches(plan, &description, memory ? 7 : 5);
     }
+    // Tall and wide ones that the products step: norm, records, updates, products.
+    static const uint64_t stepped[][2] = { { 140, 129 }, { 131, 150 } };
+    OWNED(ptx_step_plan) *plan = make_plan(ptx_buffer_address(arrays), stepped, 2, 0, &params);
+    require(ptx_step_describe(&params, &description));
+    expect_launches(plan, &description, 4);
 }
 
 // Where warpgroups multiply, square matrices have a launch of their own, which only a plan knows.
