@@ -8,7 +8,7 @@ import pytest
 import torch
 from ptxgen.torch import _exchange, _shortcuts
 from rank_parts import DEVICE, backward, full, model, over_ranks, pytestmark, sharded  # noqa: F401
-from torch_parts import needs, run
+from torch_parts import needs
 
 try:
     from torch.distributed.device_mesh import init_device_mesh
@@ -221,17 +221,6 @@ def test_a_rank_without_gradients(rank):
     p.grad = g
     optimizer.step()
     assert not torch.equal(p.detach().to_local(), before)
-
-
-@over_ranks(2)
-def test_reports_of_matrices_of_each_rank(rank):
-    """Those of plain tensors are no parts of one another, whatever their number."""
-    params = [torch.nn.Parameter(torch.ones(shape, device=DEVICE)) for shape in [(4, 3), (7, 5)][rank:]]
-    optimizer = pt.Muon(params, **SETTINGS, reports=True, process_group=torch.distributed.group.WORLD)
-    run(optimizer, params)
-    with pytest.raises(ValueError, match="parameter 0 is no DTensor, so its matrices are whole.* take report.local=True"):
-        optimizer.report()
-    assert len(optimizer.report(local=True).names) == 2 - rank
 
 
 @over_ranks(2)

@@ -18,7 +18,6 @@ from . import (_device, _exchange, _formats, _over_ranks, _ranks, _shortcuts, _u
                qk_clip as _qk_clip)
 from ._items import Taken, check_item
 from ._part import TAKE_A_STEP, Changed, Item, Part, Sums
-from ._ranks import DTensor
 from ._shortcuts import identities, local
 from .reports import Report, Reported, report_of
 
@@ -403,11 +402,6 @@ class Engine:
     def report(self, owner: Any, local_part: bool) -> Optional[Report]:
         if not owner.reports or self._key is None:
             return None
-        if not local_part and owner.process_group is not None:
-            for item in chain.from_iterable(part.items for part in self._parts):
-                if item.pieces is not None and not isinstance(item.parameter, DTensor):
-                    raise ValueError(f"report(): {item.what} is no DTensor, so its matrices are whole on this rank, and not parts of "
-                                     "those of other ranks: take report(local=True), which is of this rank's parameters")
         places = {id(p): k for k, p in enumerate(self._params)}
         reported = [Reported(part.reports, [places[id(item.parameter)] for item in part.items],
                              [item.counted for item in part.items],
