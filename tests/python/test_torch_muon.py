@@ -485,12 +485,19 @@ def test_dicts_of_others():
     adamw = torch.optim.AdamW(parameters(shapes=[(4, 4)]))
     with pytest.raises(ValueError, match="AdamW or Adam, and that of Muon is needed: load it into ptxgen.torch.AdamW"):
         pt.Muon(parameters(shapes=[(4, 4)])).load_state_dict(adamw.state_dict())
+    adamw.param_groups[0]["lr"] = "x"
+    with pytest.raises(ValueError, match="^lr: a number is needed"):
+        pt.Muon([{"params": parameters(shapes=[(4, 4)]), "use_muon": False}]).load_state_dict(adamw.state_dict())
     listed = pt.Muon(parameters(shapes=[(4, 4)]), ns_coefficients=OTHERS, ns_steps=2)
     with pytest.raises(ValueError, match="group 0 has a list of 2 different triples in ns_coefficients.*cannot go to torch"):
         listed.state_dict(format="torch")
     again = pt.Muon(parameters(shapes=[(4, 4)]))
     again.load_state_dict(listed.state_dict())
     assert again.param_groups[0]["ns_coefficients"] == OTHERS
+    given = again.state_dict()
+    given["param_groups"][0].update(use_muon=torch.tensor(True), ns_steps=torch.tensor(2), dampening=None)
+    again.load_state_dict(given)
+    run(again, again.param_groups[0]["params"])
 
 
 # ---- what is refused
@@ -540,6 +547,7 @@ def of(*shapes, **settings):
     (lambda: pt.Muon(of((4, 4)), ns_steps=33), "ns_steps: 33 is not an integer from 0 to 32"),
     (lambda: pt.Muon(of((4, 4)), ns_steps=2.5), "ns_steps: 2.5 is not an integer"),
     (lambda: pt.Muon(of((4, 4)), ns_steps=torch.ones(2)), "ns_steps: tensor.* is not an integer"),
+    (lambda: pt.Muon(of((4, 4)), ns_steps=torch.tensor(2.0)), "ns_steps: tensor.* is not an integer"),
     (lambda: pt.Muon(of((4, 4)), ns_coefficients=(1, 2)), "neither three numbers nor a list of 5 triples"),
     (lambda: pt.Muon(of((4, 4)), ns_coefficients=OTHERS), "a list of 5 triples, one for each of ns_steps=5"),
     (lambda: pt.Muon(of((4, 4)), ns_coefficients=[JORDAN, (1, 2)], ns_steps=2), r"the triple of step 1 is \(1, 2\)"),
@@ -596,13 +604,14 @@ def test_heads_that_raise(error, noted):
         assert getattr(error, "__notes__", []) == notes
 
 
-def test_dampening_between_steps():
+@pytest.mark.parametrize("dampening", [0.5, torch.ones(2)])
+def test_dampening_between_steps(dampening):
     params = parameters(shapes=[(3, 4)])
     optimizer = pt.Muon(params)
     run(optimizer, params)
     before = params[0].detach().clone()
-    optimizer.param_groups[0]["dampening"] = 0.5
-    with pytest.raises(ValueError, match="^group 0: dampening: 0.5 is in a group with use_muon=True"):
+    optimizer.param_groups[0]["dampening"] = dampening
+    with pytest.raises(ValueError, match="^group 0: dampening: .* is in a group with use_muon=True"):
         optimizer.step()
     assert same(params, [before])
 

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: MIT
 """Dicts of states that are of other optimizers, not complete, of bitsandbytes, and of torch.distributed.checkpoint."""
 
+import array
+import collections
 import copy
 import ctypes
+import re
 
 import pytest
 import torch
 from torch_parts import DEVICE, needs, parameters, run, same
 
-import ptxgen
+import ptxgen.optimizers
 import ptxgen.torch as pt
 from ptxgen._library import c
 
@@ -32,7 +35,11 @@ def _own_rule(params, lr):
 
 
 def _of(name, **settings):
-    return lambda params, lr: getattr(torch.optim, name)(params, lr=lr, **settings)
+    def made(params, lr):
+        of = getattr(torch.optim, name)(params, lr=lr)
+        of.param_groups[0].update(settings)  # torch 1.13 takes less
+        return of
+    return made
 
 
 def _mixed_muon(params, lr):
@@ -40,32 +47,59 @@ def _mixed_muon(params, lr):
 
 
 @pytest.mark.parametrize("saved,loads,words", [
-    (_of("SGD"), pt.AdamW, "SGD, and that of AdamW or Adam is needed: load it into ptxgen.torch.SGD, or let this"),
+    (_of("SGD"), pt.AdamW, "SGD, and that of AdamW or Adam is needed: load it into ptxgen.torch.SGD, or let this .* .betas: a pair"),
     (_of("RMSprop"), pt.Lion, "RMSprop, and that of Lion is needed: load it into ptxgen.torch.Optimizer with ptxgen.optimizers.rms"),
+    (_of("RMSprop", momentum=0.9), pt.Lion, ".* ptxgen.optimizers.rmsprop_momentum, or "),
+    (_of("RMSprop", centered=True), pt.Lion, ".* ptxgen.optimizers.rmsprop_centered, or "),
+    (_of("RMSprop", centered=True, momentum=0.9), pt.Lion, ".* ptxgen.optimizers.rmsprop_centered_momentum, or "),
     (pt.Lion, pt.SGD, "Lion, and that of SGD is needed: "), (pt.Muon, pt.AdamW, "Muon, and that of AdamW or Adam is needed: "),
     (_of("Adam"), pt.Lion, "AdamW or Adam, and that of Lion is needed: load it into ptxgen.torch.AdamW or Adam"),
     (_of("Adagrad"), pt.Muon, "Adagrad, and that of Muon is needed: "), (_own_rule, pt.SGD, "rule plain, and that of SGD is"),
     (pt.Lion, _own_rule, "Lion, and that of rule plain is needed: exp_avg|Lion, and that of rule plain is needed: parameter 0"),
     (_of("SparseAdam"), pt.SGD, "SparseAdam, and that of SGD is"), (_of("Adadelta"), _mixed_muon, "Adadelta, and that of Muon"),
     (_of("Adamax"), pt.AdamW, "Adamax, and that of AdamW or Adam is needed: load it into torch.optim.Adamax"),
-    (_of("NAdam"), pt.AdamW, "NAdam, and that of AdamW or Adam is needed: .* ptxgen.optimizers.nadam"),
-    (_of("RAdam"), pt.SGD, "RAdam, and that of SGD is needed: .* ptxgen.optimizers.radam"),
+    (_of("NAdam"), pt.AdamW, "NAdam, and that of AdamW or Adam is needed: .* ptxgen.optimizers.nadam, or "),
+    (_of("NAdam", momentum_decay=0.01, decoupled_weight_decay=True), pt.AdamW, r".*nadam.with_options\("),
+    (_of("RAdam", decoupled_weight_decay=False), pt.SGD, "RAdam, and that of SGD is needed: .* ptxgen.optimizers.radam, or .* .momentum: a"),
+    (_of("RAdam", decoupled_weight_decay=True), pt.SGD, r".* ptxgen.optimizers.radam.with_options\(decoupled_weight_decay=True\), or "),
     (_of("AdamW", amsgrad=True), pt.SGD, "AdamW or Adam with amsgrad=True, and that of SGD .* ptxgen.optimizers.adamw_ams"),
     (_of("AdamW", amsgrad=True), pt.AdamW, "AdamW or Adam with amsgrad=True, and that of AdamW or Adam is needed: "),
     (_of("AdamW"), _mixed_muon, None)])
 def test_dicts_of_others(saved, loads, words):
-    """What they seem to be of, and what takes them, is said in place of what is missing; nothing where torch's two would do."""
+    """What they seem to be of, and what takes them, is said before what is missing; nothing where torch's two would do."""
     params = parameters(shapes=[(4, 4)])
     of = saved(params, lr=0.1)
     if not isinstance(of, torch.optim.SparseAdam):
         run(of, params)
-    with pytest.raises((KeyError, ValueError), match=f"^.?the dict seems to be of ({words})" if words else "give {.muon.: the"):
+    expected = f"^.?the dict seems to be of ({words})" if words else "give {.muon.: the"
+    with pytest.raises((KeyError, ValueError), match=expected) as found:
         loads(params, lr=0.1).load_state_dict(of.state_dict())
+    taker = re.search(r"with (ptxgen\.optimizers\.\w+(\.with_options\(.*?\))?), or ", str(found.value))
+    if taker:
+        made = pt.Optimizer(params, eval(taker[1]), lr=0.1)
+        made.load_state_dict(of.state_dict())
+        assert float(made.state[params[0]]["step"]) == 1
+
+
+@pytest.mark.parametrize("lacks,more,names", [("decoupled_weight_decay", {}, {}), ("foreach", {"decouple": False}, {}),
+                                              ("foreach", {}, {"exp_avg": "z"})])
+def test_dicts_of_optimizers_that_are_not_known(lacks, more, names):
+    """timm's NAdamW, ADOPT and a schedule-free AdamW have much of RAdam."""
+    params = parameters(shapes=[(4, 4)])
+    of = _of("RAdam", decoupled_weight_decay=False)(params, lr=0.1)
+    run(of, params)
+    saved = of.state_dict()
+    saved["param_groups"][0].pop(lacks)
+    saved["param_groups"][0].update(more)
+    saved["state"][0] = {names.get(name, name): value for name, value in saved["state"][0].items()}
+    with pytest.raises(ValueError, match="^momentum: a number is needed"):
+        pt.SGD(params, lr=0.1).load_state_dict(saved)
 
 
 @pytest.mark.parametrize("where,part,words", [
     (["state"], None, "state is of type NoneType, not dict"), (["param_groups"], {}, "param_groups is of type dict, not list"),
-    (["param_groups", 0], "x", "param_groups.0. is of type str, not dict"), (["guards"], [1], "guards is of type list, not dict"),
+    (["param_groups", 0], "x", "param_groups.0. is of type str, not dict"),
+    (["guards"], [1], "guards: what state_dict.. of Guards gives is needed"),
     (["param_groups", 0], {}, "param_groups.0...params.. is of type NoneType, not list"),
     (["param_groups", 0, "params", 1], [], "param_groups.0...params...1. is of type list, not int"),
     (["param_groups", 0, "amsgrad"], torch.ones(2), "param_groups.0...amsgrad.. is of type Tensor, not bool"),
@@ -83,6 +117,41 @@ def test_dicts_with_parts_of_wrong_types(where, part, words):
     with pytest.raises((TypeError, ValueError), match=words):
         optimizer.load_state_dict(saved)
     assert optimizer.param_groups[0]["lr"] == 0.2 and len(optimizer.state) == 2
+
+
+@pytest.mark.parametrize("change", [
+    lambda state, group: (collections.UserDict(state), (collections.UserDict(group),)),
+    lambda state, group: (state, [{**group, "params": range(2)}]),
+    lambda state, group: (state, [{**group, "params": array.array("q", [0, 1])}]),
+    lambda state, group: ({("a", k): v for k, v in state.items()}, [{**group, "params": [("a", 0), ("a", 1)]}]),
+    lambda state, group: (state, [{**group, "amsgrad": torch.tensor(False), "maximize": torch.tensor(False)}])])
+def test_dicts_with_parts_of_types_like_theirs(change):
+    params, optimizer = trained(pt.AdamW)
+    saved = copy.deepcopy(optimizer.state_dict())
+    state, groups = change(saved["state"], saved["param_groups"][0])
+    again = pt.AdamW(params, lr=1e-2)
+    again.load_state_dict({"state": state, "param_groups": groups})
+    assert all(same(list(again.state[p].values()), list(optimizer.state[p].values())) for p in params)
+    run(again, params)
+
+
+@needs("torch.optim.Optimizer.register_load_state_dict_pre_hook")
+@pytest.mark.parametrize("cls", [pt.AdamW, pt.Muon])
+def test_hooks_that_convert(cls):
+    """Parts are looked at when hooks have made them. Muon reads groups before."""
+    def hook(optimizer, given):
+        groups = given["param_groups"]
+        return {"state": dict(enumerate(given["state"])), "param_groups": groups if cls is pt.Muon else list(groups.values())}
+    params, optimizer = trained(cls, shapes=[(8, 5), (6, 7)])
+    saved = copy.deepcopy(optimizer.state_dict())
+    groups = saved["param_groups"]
+    given = {"state": list(saved["state"].values()), "param_groups": groups if cls is pt.Muon else {"all": groups[0]}}
+    again = cls(params, lr=1e-2)
+    again.register_load_state_dict_pre_hook(hook)
+    again.load_state_dict(given)
+    assert [float(states["step"]) for states in again.state.values()] == [3, 3]
+    with pytest.raises(TypeError, match="state_dict: state is of type list, not dict"):
+        cls(params).load_state_dict({**saved, "state": given["state"]})
 
 
 @pytest.mark.parametrize("none", [False, True])

@@ -629,7 +629,7 @@ class Part:
                 value = self.rates[k].follow(group["lr"])
                 if value != self.values[k] or scalars != self.hypers[k] or self.captured:
                     self.plan.set_hyper(k, owner._hyper(value, scalars), stream=stream)
-            except (KeyError, TypeError, ValueError):
+            except (KeyError, RuntimeError, TypeError, ValueError):
                 owner._check(group)  # says which
                 raise
             self.values[k], self.hypers[k] = value, scalars

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Collection, Dict, Hashable, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from torch import Tensor
 
@@ -45,34 +45,35 @@ def place_of(key: Any, groups: List[Dict[str, Any]]) -> Tuple[int, int]:
 _FLAGS = ("amsgrad", "differentiable", "maximize", "nesterov", "use_muon")
 
 
-def _parts(given: Dict[str, Any]) -> Iterator[Tuple[str, Any, Any]]:
-    """Each part of a dict with its name and what it must be."""
-    yield "state", given["state"], (dict,)
-    for key in ("guards", "fp8"):
-        if given.get(key) is not None:
-            yield key, given[key], (dict, Mapping)
-    yield "param_groups", given["param_groups"], (list, tuple)
+def _parts(given: Dict[str, Any]) -> Iterator[Tuple[str, Any, Any, str]]:
+    """Each part of a dict with its name, what it must be, and what it is in the dicts of state_dict()."""
+    yield "state", given["state"], Mapping, "dict"
+    yield "param_groups", given["param_groups"], Sequence, "list"
     for g, group in enumerate(given["param_groups"]):
-        yield f"param_groups[{g}]", group, (dict,)
-        yield f"param_groups[{g}]['params']", group.get("params"), (list, tuple)
+        yield f"param_groups[{g}]", group, Mapping, "dict"
+        yield f"param_groups[{g}]['params']", group.get("params"), Collection, "list"
         for k, key in enumerate(group["params"]):
-            yield f"param_groups[{g}]['params'][{k}]", key, (int, str)
+            yield f"param_groups[{g}]['params'][{k}]", key, Hashable, "int"
         for flag in _FLAGS:
-            if isinstance(group.get(flag), Tensor):
-                yield f"param_groups[{g}]['{flag}']", group[flag], (bool,)
+            if isinstance(group.get(flag), Tensor) and group[flag].numel() != 1:
+                yield f"param_groups[{g}]['{flag}']", group[flag], bool, "bool"
 
 
-def check_parts(given: Any, what: str) -> None:
-    """Whether a dict has the parts that state_dict() gives. What is in its states is looked at with the parameters."""
+def check_dict(given: Any, what: str) -> None:
+    """Whether it is a dict with states and groups."""
     if not isinstance(given, dict):
         raise TypeError(f"{what}: what state_dict() gives is needed, not {given!r:.80}")
     for key in ("state", "param_groups"):
         if key not in given:
             raise KeyError(f"{what}: there is no {key} in it, and what state_dict() gives is needed")
-    for name, part, kinds in _parts(given):
-        if not isinstance(part, kinds):
-            raise TypeError(f"{what}: {name} is of type {type(part).__name__}, not {kinds[0].__name__}: what state_dict() "
-                            "gives is needed")
+
+
+def check_parts(given: Any, what: str = "state_dict") -> None:
+    """Whether a dict has parts as state_dict() gives them. What is in its states is looked at with the parameters."""
+    check_dict(given, what)
+    for name, part, kind, usual in _parts(given):
+        if not isinstance(part, kind):
+            raise TypeError(f"{what}: {name} is of type {type(part).__name__}, not {usual}: what state_dict() gives is needed")
 
 
 def check_keys(state: Dict[Any, Any], groups: List[Dict[str, Any]], own: List[Dict[str, Any]], what: str = "") -> None:
@@ -102,16 +103,21 @@ _KINDS = {"use_muon": "Muon", "ns_steps": "Muon", "amsgrad": "AdamW or Adam", "d
 _AMSGRAD = "AdamW or Adam with amsgrad=True"
 _OURS = ("Muon", "AdamW or Adam", "SGD", "Lion")
 _RULES = {"NAdam": "nadam", "RAdam": "radam", "RMSprop": "rmsprop", "Adagrad": "adagrad", _AMSGRAD: "adamw_amsgrad or adam_amsgrad"}
+_OPTIONS = {"momentum_decay": 4e-3, "decoupled_weight_decay": False}  # of nadam and radam, and what they are without a word
+_OF_RADAM = {"params", "param_names", "lr", "initial_lr", "betas", "eps", "weight_decay", "maximize", "foreach", "capturable",
+             "differentiable", "decoupled_weight_decay"}
 
 
-def _kind_of(state_dict: Dict[str, Any]) -> Optional[str]:
-    """Which optimizer a dict seems to be of, or its groups; None: not known."""
-    group = next(iter(state_dict.get("param_groups") or ()), None)
+def _kind_of(groups: Any, state: Any = None) -> Optional[str]:
+    """Which optimizer groups, and states, seem to be of; None: not known."""
+    group = next(iter(groups or ()), None)
     if not isinstance(group, dict):
         return None
     if "rule" in group:
         return "rule " + str(group["rule"]).split(",")[0]
-    states = {name for states in state_dict.get("state", {}).values() if isinstance(states, dict) for name in states}
+    if "use_muon" in group and not any(one.get("use_muon") for one in groups):
+        return "AdamW or Adam"
+    states = {name for of in (state.values() if isinstance(state, Mapping) else ()) if isinstance(of, dict) for name in of}
     if "exp_inf" in states:
         return "Adamax"
     if group.get("amsgrad"):
@@ -119,37 +125,43 @@ def _kind_of(state_dict: Dict[str, Any]) -> Optional[str]:
     kinds = [kind for key, kind in _KINDS.items() if key in group]
     if not kinds and "betas" in group:
         kinds = [kind for key, kind in (("eps", "Lion"), ("weight_decay", "SparseAdam")) if key not in group]
-        kinds += ["RAdam"] if "foreach" in group and ("decoupled_weight_decay" in group or "exp_avg_sq" in states) else []
+        if "decoupled_weight_decay" in group and _OF_RADAM.issuperset(group) and states == {"step", "exp_avg", "exp_avg_sq"}:
+            kinds.append("RAdam")
     return kinds[0] if kinds else None
 
 
-def _taker_of(kind: str) -> str:
-    """The optimizer that takes the dicts of a kind."""
+def _taker_of(kind: str, group: Dict[str, Any]) -> str:
+    """The optimizer that takes the dicts of a kind with such groups."""
     if kind.startswith("rule "):
         return "ptxgen.torch.Optimizer with that rule"
-    if kind in _RULES:
-        return f"ptxgen.torch.Optimizer with ptxgen.optimizers.{_RULES[kind]}"
-    return ("ptxgen.torch." if kind in _OURS else "torch.optim.") + kind
+    if kind not in _RULES:
+        return ("ptxgen.torch." if kind in _OURS else "torch.optim.") + kind
+    made = "ptxgen.torch.Optimizer with ptxgen.optimizers." + _RULES[kind]
+    if kind == "RMSprop":
+        return made + "_centered" * bool(group["centered"]) + "_momentum" * bool(group.get("momentum"))
+    options = [f"{key}={group[key]!r}" for key, usual in _OPTIONS.items() if group.get(key, usual) != usual]
+    return made + (f".with_options({', '.join(options)})" if options and kind != _AMSGRAD else "")
 
 
 @contextlib.contextmanager
 def of_kind(state_dict: Dict[str, Any], own: List[Dict[str, Any]]) -> Iterator[None]:
-    """Of a refused dict that seems to be of another optimizer than that of the groups, says this in place of what is
-    missing, and what takes it; where nothing else says so."""
+    """Of a refused dict that seems to be of another optimizer than that of the groups, says this, and what takes it, before
+    the reason; where nothing else says so."""
     try:
         yield
     except (KeyError, ValueError) as error:
-        theirs, ours = _kind_of(state_dict), _kind_of({"param_groups": own})
+        groups: Any = state_dict.get("param_groups")
+        theirs, ours = _kind_of(groups, state_dict.get("state")), _kind_of(own)
         if (theirs is None or ours is None or theirs == ours or type(error) not in (KeyError, ValueError)
                 or len(error.args) != 1):  # others are a hook's
             raise
         if str(error.args[0]).startswith("the dict is of rule" if theirs != "AdamW or Adam" else "the dict is of"):
             raise
         kind = KeyError if isinstance(error, KeyError) else ValueError
-        if ours.startswith("rule "):
-            raise kind(f"the dict seems to be of {theirs}, and that of {ours} is needed: {error.args[0]}") from None
-        raise kind(f"the dict seems to be of {theirs}, and that of {ours} is needed: load it into {_taker_of(theirs)}, or let "
-                   "this optimizer begin without it") from error
+        reason = error.args[0]
+        if not ours.startswith("rule "):
+            reason = f"load it into {_taker_of(theirs, groups[0])}, or let this optimizer begin without it ({reason})"
+        raise kind(f"the dict seems to be of {theirs}, and that of {ours} is needed: {reason}") from None
 
 
 @contextlib.contextmanager

@@ -173,16 +173,19 @@ class Muon(Stepped):
         if group.get("maximize"):
             raise ValueError("maximize=True is not supported in a group with use_muon=True, as in torch.optim.Muon: give "
                              "it gradients of the opposite sign")
-        if group.get("dampening", 0) != 0:
-            raise ValueError(f"dampening: {group['dampening']!r} is in a group with use_muon=True, and Muon's momentum has none: "
+        dampening = group.get("dampening")
+        if dampening is not None and not (is_number(dampening) and dampening == 0):
+            raise ValueError(f"dampening: {dampening!r} is in a group with use_muon=True, and Muon's momentum has none: "
                              "leave it out, or make it 0")
         for key in ("nesterov", "in_by_out"):
             if group.get(key, False) not in (True, False):
                 raise ValueError(f"{key}: {group[key]!r} is neither True nor False")
-        steps, most = group["ns_steps"], _c.PTX_MUON_MOST_STEPS
-        if isinstance(steps, (bool, Tensor)) or not hasattr(steps, "__index__") or not 0 <= operator.index(steps) <= most:
-            raise ValueError(f"ns_steps: {steps!r} is not an integer from 0 to {most}")
-        _triples(group["ns_coefficients"], operator.index(steps))
+        steps, most = -1, _c.PTX_MUON_MOST_STEPS
+        with contextlib.suppress(TypeError):
+            steps = -1 if isinstance(group["ns_steps"], bool) else operator.index(group["ns_steps"])
+        if not 0 <= steps <= most:
+            raise ValueError(f"ns_steps: {group['ns_steps']!r} is not an integer from 0 to {most}")
+        _triples(group["ns_coefficients"], steps)
         if group["adjust_lr_fn"] not in (None, *_ADJUST):
             raise ValueError(f"adjust_lr_fn: {group['adjust_lr_fn']!r} is not supported; there are {', '.join(_ADJUST)}, "
                              "and None, which is the first")
@@ -226,7 +229,7 @@ class Muon(Stepped):
     def _scalars(self, group: Dict[str, Any]) -> Tuple[float, ...]:
         eps, decay = float(group["eps"]), float(group["weight_decay"])
         if group["use_muon"]:
-            return 0.0, 0.0, eps, decay, float(group["momentum"]), float(group.get("dampening", 0.0))
+            return 0.0, 0.0, eps, decay, float(group["momentum"]), float(group.get("dampening") or 0.0)
         beta1, beta2 = group["betas"]
         return float(beta1), float(beta2), eps, decay, 0.0, 0.0
 
@@ -267,7 +270,8 @@ class Muon(Stepped):
         kinds = [bool(group["use_muon"]) for group in self.param_groups]
         if "param_groups" not in given and given and set(given) <= {"muon", "adamw"}:
             given = _joined(given, kinds)
-        groups = given.get("param_groups", [])
+        check_parts({**given, "state": {}})  # of states hooks may make a dict
+        groups = given["param_groups"]
         named = [group["use_muon"] for group in groups if "use_muon" in group]
         if not named and len(set(kinds)) > 1:
             raise ValueError('the dict is of an optimizer without groups of use_muon=False, which this one has: of '
@@ -278,8 +282,8 @@ class Muon(Stepped):
                     raise ValueError(f"the groups of the dict have {'' if kinds[0] else 'no '}betas, and this optimizer has "
                                      f"{'Muon' if kinds[0] else 'AdamW'}'s groups alone")
             given = {**given, "param_groups": [{**group, "use_muon": kinds[0]} for group in groups]}
-        for k, (group, own) in enumerate(zip(given.get("param_groups", []), kinds)):
-            if group.get("use_muon") != own:
+        for k, (group, own) in enumerate(zip(given["param_groups"], kinds)):
+            if (group.get("use_muon") or False) != own:
                 raise ValueError(f"group {k} of the dict has use_muon={group.get('use_muon')!r}, and that of the optimizer "
                                  f"{own}: its groups must be those of the optimizer that saved it")
         return given

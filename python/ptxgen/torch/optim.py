@@ -22,7 +22,7 @@ from ._engine import Engine
 from ._formats import EmaDtype, StateDtype
 from ._items import is_number, limit_of
 from ._part import Piece
-from ._places import check_has, check_keys, check_parts, of_kind, of_parameter, place_of, places, with_own
+from ._places import check_dict, check_has, check_keys, check_parts, of_kind, of_parameter, place_of, places, with_own
 from ._units import Agc
 from .fp8 import Float8Weights
 from .guards import Guards
@@ -456,9 +456,8 @@ class Stepped(torch.optim.Optimizer):
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         """Takes a state_dict() of an optimizer here, in any format, of torch.optim's, bitsandbytes' or FlashOptim's.
         After an error everything is as before."""
-        several = isinstance(state_dict, dict) and state_dict and set(state_dict) <= set(self._dicts_of_torch)
-        if not several:
-            check_parts(state_dict, "state_dict")
+        if not (isinstance(state_dict, dict) and state_dict and set(state_dict) <= set(self._dicts_of_torch)):
+            check_dict(state_dict, "state_dict")
         self._check_averages("load_state_dict()")
         check_has(self, state_dict)
         before = {key: self.__dict__[key] for key in ("state", "param_groups")}
@@ -480,6 +479,7 @@ class Stepped(torch.optim.Optimizer):
 
     def _load(self, state_dict: Dict[str, Any]) -> None:
         def keep(self: Any, given: Dict[str, Any]) -> Dict[str, Any]:
+            check_parts(given)
             made: Dict[Any, Any] = {}
             groups = with_own(given["param_groups"], self.param_groups, self._of_groups)
             check_keys(given["state"], groups, self.param_groups)

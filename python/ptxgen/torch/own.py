@@ -11,6 +11,7 @@ from torch import Tensor
 from ..rules import Rule
 from . import _checkpoint, _evaluation, _formats
 from ._formats import EmaDtype, StateDtype
+from ._places import check_parts
 from ._shortcuts import local
 from ._units import Agc
 from .fp8 import Float8Weights
@@ -222,6 +223,7 @@ class Optimizer(Stepped):
         return {**made, "rule": self.rule.identity}
 
     def _load(self, state_dict: Dict[str, Any]) -> None:
+        check_parts(state_dict)
         found, ours = state_dict.get("rule"), self.rule.identity
         theirs: Dict[str, Any] = found if isinstance(found, dict) else ours
         for key in ("name", "version", "states", "clock"):
