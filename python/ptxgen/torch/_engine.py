@@ -378,6 +378,9 @@ class Engine:
             at.append(k)
         self._taken = Taken(items)
         _qk_clip.check_apart(owner.qk_clip, items)
+        for item, k in zip(items, at):
+            if grads[k] is not None:
+                self._taken.check_gradient(item, local(grads[k]))
         for item in items:
             owner.state[item.parameter] = item.states
         return items, at

@@ -34,17 +34,18 @@ def check_local(local: Tensor, name: str, what: str) -> None:
         raise ValueError(f"{what} {why}")
 
 
-# Of a tensor: its device, its first byte and the one behind its last; then its parameter, and what it is of it.
-_Place = Tuple[str, int, int, str, str]
+# Of a tensor: its first byte and the one behind its last; then its parameter, and what it is of it.
+_Place = Tuple[int, int, str, str]
 
 
 def _place(what: str, name: str, tensor: Tensor) -> _Place:
     at = tensor.data_ptr()
-    return str(tensor.device), at, at + tensor.numel() * tensor.element_size(), what, name
+    return at, at + tensor.numel() * tensor.element_size(), what, name
 
 
 class Taken:
-    """The memory of parameters and states, of which no two share some: the later step would be lost."""
+    """The memory of parameters and states, of which no two share some: the later step would be lost. All devices have
+    their addresses in one space."""
 
     def __init__(self, items: Sequence[Any]) -> None:
         places = [_place(item.what, name, one) for item in items
@@ -52,24 +53,30 @@ class Taken:
                   if one.numel()]
         places.sort()
         for one, beside in zip(places, places[1:]):
-            if one[0] == beside[0] and beside[1] < one[2]:
+            if beside[0] < one[1]:
                 raise _share(one, beside)
-        self._places, self._begins = places, [one[:2] for one in places]
+        self._places, self._begins, self._ends = places, [one[0] for one in places], [0, *(one[1] for one in places)]
 
-    def check(self, item: Any, at: int, size: int) -> None:
-        """Whether a gradient of so many bytes has none of it: steps read it, and write there. It may be another's, too."""
-        on = str(item.local.device)
-        k = bisect_left(self._begins, (on, at + size))  # those before it begin before the gradient ends
-        if k and self._places[k - 1][0] == on and self._places[k - 1][2] > at:
-            raise _share(self._places[k - 1], (on, at, at + size, item.what, "grad"))
+    def check(self, items: Sequence[Any], at: Sequence[int], sizes: Sequence[int]) -> None:
+        """Whether gradients of so many bytes have none of it: steps read them, and write there. They may be one another's."""
+        begins, ends = self._begins, self._ends
+        for item, first, size in zip(items, at, sizes):
+            k = bisect_left(begins, first + size)  # so many begin before the gradient ends
+            if ends[k] > first:
+                raise _share(self._places[k - 1], (first, first + size, item.what, "grad"))
+
+    def check_gradient(self, item: Any, given: Tensor) -> None:
+        """check() of one that plans have not looked at yet, unless they read a copy of it."""
+        if given.layout is torch.strided and given.numel() and (given.is_contiguous() or given.stride() == item.local.stride()):
+            self.check([item], [given.data_ptr()], [given.numel() * given.element_size()])
 
 
 def _share(one: _Place, other: _Place) -> ValueError:
-    (what, name), (second, beside) = one[3:], other[3:]
+    (what, name), (second, beside) = one[2:], other[2:]
     if not name and not beside:
         return ValueError(f"{what} and {second} share memory: give the optimizer one of them, or the tensor of which "
                           "both are views")
-    each = "the gradient" if not name and beside == "grad" else "each state"
+    each = "the gradient" if beside == "grad" else "each state"
     return ValueError(f"{name and name + ' of '}{what} and {beside and beside + ' of '}{second} share memory: give "
                       f"{each} memory of its own, such as a clone()")
 

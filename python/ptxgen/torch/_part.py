@@ -10,7 +10,7 @@ import zlib
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -276,7 +276,7 @@ class Part:
         self.now: Any = (_c.c_uint64 * len(self.items))()
         self.moved = 0, 0  # the range where they differ: its first, its length
         self.sizes = [n * _SIZES[dtype] for n, dtype in zip(self.numels, self.dtypes)]
-        self.free: List[Set[int]] = [set() for _ in self.items]  # addresses at which a gradient was none of `taken`
+        self.free = b"", b""  # all addresses of the last two times that some had moved, and none was one of `taken`
 
     def _versions(self) -> Optional[_shortcuts.Versions]:
         """A look at parameters that have a master, or norms that the last step has left, which know nothing of what
@@ -490,14 +490,11 @@ class Part:
 
     def _take_moved(self, first: int, count: int) -> None:
         """Notes that gradients moved, unless they did into what steps write, which stays where it is as long as the plan."""
-        now = self.now[first:first + count]
-        if not all(map(operator.contains, self.free[first:first + count], now)):
-            for k, at in enumerate(now, first):
-                if at not in self.free[k]:
-                    self.taken.check(self.items[k], at, self.sizes[k])
-                    if len(self.free[k]) == 64:
-                        self.free[k].clear()
-                    self.free[k].add(at)
+        now = bytes(self.now)
+        if now not in self.free:
+            end = first + count
+            self.taken.check(self.items[first:end], self.now[first:end], self.sizes[first:end])
+            self.free = now, self.free[0]
         self.moved = first, count
 
     def _where(self, tensors: Sequence[Any]) -> Any:
