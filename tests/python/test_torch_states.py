@@ -6,6 +6,7 @@ import collections
 import copy
 import ctypes
 import re
+import types
 
 import pytest
 import torch
@@ -141,7 +142,8 @@ def test_hooks_that_convert(cls):
     """Parts are looked at when hooks have made them. Muon reads groups before."""
     def hook(optimizer, given):
         groups = given["param_groups"]
-        return {"state": dict(enumerate(given["state"])), "param_groups": groups if cls is pt.Muon else list(groups.values())}
+        groups = groups if cls is pt.Muon else list(groups.values())
+        return types.MappingProxyType({"state": dict(enumerate(given["state"])), "param_groups": groups})
     params, optimizer = trained(cls, shapes=[(8, 5), (6, 7)])
     saved = copy.deepcopy(optimizer.state_dict())
     groups = saved["param_groups"]

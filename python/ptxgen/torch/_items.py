@@ -66,7 +66,7 @@ class Taken:
                 raise _share(self._places[k - 1], (first, first + size, item.what, "grad"))
 
     def check_gradient(self, item: Any, given: Tensor) -> None:
-        """check() of one that plans have not looked at yet, unless they read a copy of it."""
+        """check() of one that plans have not looked at yet, unless its layout is such that they read a copy of it."""
         if given.layout is torch.strided and given.numel() and (given.is_contiguous() or given.stride() == item.local.stride()):
             self.check([item], [given.data_ptr()], [given.numel() * given.element_size()])
 

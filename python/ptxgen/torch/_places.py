@@ -59,9 +59,9 @@ def _parts(given: Dict[str, Any]) -> Iterator[Tuple[str, Any, Any, str]]:
                 yield f"param_groups[{g}]['{flag}']", group[flag], bool, "bool"
 
 
-def check_dict(given: Any, what: str) -> None:
-    """Whether it is a dict with states and groups."""
-    if not isinstance(given, dict):
+def check_dict(given: Any, what: str, kind: Any = dict) -> None:
+    """Whether it is a dict with states and groups; of what a hook gives, a Mapping."""
+    if not isinstance(given, kind):
         raise TypeError(f"{what}: what state_dict() gives is needed, not {given!r:.80}")
     for key in ("state", "param_groups"):
         if key not in given:
@@ -70,7 +70,7 @@ def check_dict(given: Any, what: str) -> None:
 
 def check_parts(given: Any, what: str = "state_dict") -> None:
     """Whether a dict has parts as state_dict() gives them. What is in its states is looked at with the parameters."""
-    check_dict(given, what)
+    check_dict(given, what, Mapping)
     for name, part, kind, usual in _parts(given):
         if not isinstance(part, kind):
             raise TypeError(f"{what}: {name} is of type {type(part).__name__}, not {usual}: what state_dict() gives is needed")
@@ -104,8 +104,8 @@ _AMSGRAD = "AdamW or Adam with amsgrad=True"
 _OURS = ("Muon", "AdamW or Adam", "SGD", "Lion")
 _RULES = {"NAdam": "nadam", "RAdam": "radam", "RMSprop": "rmsprop", "Adagrad": "adagrad", _AMSGRAD: "adamw_amsgrad or adam_amsgrad"}
 _OPTIONS = {"momentum_decay": 4e-3, "decoupled_weight_decay": False}  # of nadam and radam, and what they are without a word
-_OF_RADAM = {"params", "param_names", "lr", "initial_lr", "betas", "eps", "weight_decay", "maximize", "foreach", "capturable",
-             "differentiable", "decoupled_weight_decay"}
+_OF_SPARSE_ADAM = {"params", "param_names", "lr", "initial_lr", "betas", "eps", "maximize"}
+_OF_RADAM = _OF_SPARSE_ADAM | {"weight_decay", "foreach", "capturable", "differentiable", "decoupled_weight_decay"}
 
 
 def _kind_of(groups: Any, state: Any = None) -> Optional[str]:
@@ -124,7 +124,7 @@ def _kind_of(groups: Any, state: Any = None) -> Optional[str]:
         return _AMSGRAD
     kinds = [kind for key, kind in _KINDS.items() if key in group]
     if not kinds and "betas" in group:
-        kinds = [kind for key, kind in (("eps", "Lion"), ("weight_decay", "SparseAdam")) if key not in group]
+        kinds = ["Lion"] if "eps" not in group else ["SparseAdam"] if _OF_SPARSE_ADAM.issuperset(group) else []
         if "decoupled_weight_decay" in group and _OF_RADAM.issuperset(group) and states == {"step", "exp_avg", "exp_avg_sq"}:
             kinds.append("RAdam")
     return kinds[0] if kinds else None
@@ -160,7 +160,7 @@ def of_kind(state_dict: Dict[str, Any], own: List[Dict[str, Any]]) -> Iterator[N
         kind = KeyError if isinstance(error, KeyError) else ValueError
         reason = error.args[0]
         if not ours.startswith("rule "):
-            reason = f"load it into {_taker_of(theirs, groups[0])}, or let this optimizer begin without it ({reason})"
+            reason = f"load it into {_taker_of(theirs, next(iter(groups)))}, or let this optimizer begin without it ({reason})"
         raise kind(f"the dict seems to be of {theirs}, and that of {ours} is needed: {reason}") from None
 
 
