@@ -604,14 +604,14 @@ def test_heads_that_raise(error, noted):
         assert getattr(error, "__notes__", []) == notes
 
 
-@pytest.mark.parametrize("dampening", [0.5, torch.ones(2)])
-def test_dampening_between_steps(dampening):
+@pytest.mark.parametrize("key, value", [("dampening", 0.5), ("dampening", torch.ones(2)), ("maximize", True)])
+def test_refused_between_steps(key, value):
     params = parameters(shapes=[(3, 4)])
     optimizer = pt.Muon(params)
     run(optimizer, params)
     before = params[0].detach().clone()
-    optimizer.param_groups[0]["dampening"] = dampening
-    with pytest.raises(ValueError, match="^group 0: dampening: .* is in a group with use_muon=True"):
+    optimizer.param_groups[0][key] = value
+    with pytest.raises(ValueError, match=f"^group 0: {key}.* in a group with use_muon=True"):
         optimizer.step()
     assert same(params, [before])
 

@@ -216,7 +216,7 @@ class Muon(Stepped):
         if not group["use_muon"]:
             return "adamw", bool(group.get("maximize")), False, False, bool(group.get("amsgrad"))
         nesterov = bool(group["nesterov"] and group["momentum"] != 0)  # without momentum it changes nothing
-        return ("muon", False, nesterov, group["ns_steps"], _as_it_is(group["ns_coefficients"]),
+        return ("muon", bool(group.get("maximize")), nesterov, group["ns_steps"], _as_it_is(group["ns_coefficients"]),
                 group["adjust_lr_fn"], *(_as_it_is(group.get(key)) for key in _MATRICES))
 
     def _of_rule(self, rule: Tuple[Any, ...]) -> Dict[str, Any]:
