@@ -163,8 +163,7 @@ TEST(test_tiles)
     struct random r = gpu_random("matrices stepped by tiles");
 
     for (unsigned k = 0; k < PLANS; k++) {
-        ptxp_matrix_side = k ? MUON_TILE : MUON_SMALL;
-        ptxp_matrix_band = 2;
+        ptxp_matrix_side = k ? MUON_TILE : MUON_SMALL, ptxp_matrix_band = 2;
         matrix_set_create(&set, &r, shapes[k], SHAPES);
         set.groups[0].nesterov = !k;
         set.params.gradients = (ptx_step_gradients)(2 * (k / 2));
@@ -389,7 +388,6 @@ TEST(test_changes)
         { 100, 300, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F16, false },
         { 130, 140, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
     };
-
     const size_t many = ptxp_matrix_many;
 
     check_changes(formats, sizeof formats / sizeof *formats, 0);
@@ -430,12 +428,10 @@ TEST(test_no_momentum)
 // Without eps, an update that is shorter than any f32 is zeros.
 TEST(test_shortest_update)
 {
-    static const struct matrix_shape shapes[] = {
-        { 3, 5, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
-    };
+    static const struct matrix_shape one = { 3, 5, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false };
     struct random r = gpu_random("the shortest update");
 
-    matrix_set_create(&set, &r, shapes, 1);
+    matrix_set_create(&set, &r, &one, 1);
     set.groups[0].hyper.eps = 0;
     OWNED(ptx_step_plan) *plan = matrix_plan(&set);
     memset(matrix_array(&set, 0, MATRIX_GRADIENT), 0, 15 * sizeof(float));
