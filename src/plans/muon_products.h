@@ -32,7 +32,7 @@ enum { MUON_MOST_ROWS = 16384, MUON_MOST_COLUMNS = 1 << 30, MUON_MOST_STEPS = 64
 struct muon_matrix {
     uint32_t rows, columns; // rows 0: nothing; else rows <= columns
     uint32_t schedule;
-    uint32_t taken; // 0: the result is written; else it is what a kernel that steps knows it by
+    uint32_t taken; // 0: the result is written; else a kernel steps from it, and reads this
     bool given;     // of a chip of 128 rows: that kernel makes the first X, too
     uint64_t x;     // set by ptxp_muon_layout(): where X is in the workspace, in bytes
     uint64_t out;   // and where the result is
